@@ -107,7 +107,6 @@ def test_every_cell_of_a_benchmark_leaderboard_is_the_warehouses(site: Path, war
     found = columns_of(site / "benchmark/release-0/index.html", "Leaderboard of release-0", "board")
     exact = {"Rank": "rank", "Coverage": "coverage", "Scored": "n", "Accuracy": "accuracy", "Calibration error": "ece"}
     exact |= {"Brier score [95\u00a0%]": "brier", "Gain over the price [95\u00a0%]": "skill_vs_market", "Brier skill": "brier_skill"}
-    assert len(found) == board.height
     for cells, row in zip(found, board.iter_rows(named=True), strict=True):
         assert {title: number_of(cells[title]) for title in exact} == {
             title: None if row[name] is None else float(row[name]) for title, name in exact.items()
