@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -49,11 +47,6 @@ class Sharer:
             while True:
                 reports.append(self._pipe.recv())
         return reports
-
-    def freeze(self) -> None:
-        """Stop the process, until it is killed."""
-        assert self.process.pid is not None
-        os.kill(self.process.pid, signal.SIGSTOP)
 
     def kill(self) -> None:
         self.process.kill()

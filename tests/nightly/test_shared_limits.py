@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bellwether.journal import Journal
 from bellwether.journal.attempts import LEASE
+from bellwether.models.attempt_outcomes import AttemptResult
+from bellwether.models.client import ModelClient
+from bellwether.models.keys import Endpoint
+from bellwether.models.transport import ModelCall
 from deploy.loopback import Process
 from tests.nightly.limit_sharers import BURST, RATE, Sharer, ask, pace
+from tests.unit.models.scripted_client import FakeWire, make_result, model
+from tests.unit.models.scripted_client import ask as ask_model
 
 WORKERS = 8
 
@@ -73,13 +84,45 @@ def test_eight_processes_never_have_more_requests_in_flight_than_the_model_takes
     assert max(sum(sent <= start < answered for sent, answered in spans) for start, _ in spans) == 3
 
 
-def test_the_slots_of_killed_and_frozen_processes_are_free_within_a_lease(url: str) -> None:
-    with workers(ask, url, 2, 20) as started:
-        time.sleep(0.3)
-        started[0].kill()
-        started[1].freeze()
-        begun = time.monotonic()
-        turns = [len(one.found()) for one in started[2:]]
-        waited = time.monotonic() - begun
-    assert turns == [20] * (WORKERS - 2)
-    assert waited < LEASE.total_seconds() + 20
+def client(journal: Journal, wire: FakeWire) -> ModelClient:
+    return ModelClient(journal, endpoint=lambda model: Endpoint(None), run="run", wire=wire)
+
+
+async def hold_slot(url: str, number: int, ready: int) -> None:
+    """Make a call that is never answered."""
+
+    async def never(call: ModelCall) -> AttemptResult:
+        os.write(ready, b"r")
+        await asyncio.Event().wait()
+        return make_result()
+
+    with Journal(url) as journal:
+        async with client(journal, FakeWire(never)) as opened:
+            await ask_model(opened, number, model(concurrency=2))
+
+
+async def ask_three(url: str) -> list[Any]:
+    with Journal(url) as journal:
+        async with client(journal, FakeWire()) as opened:
+            return await asyncio.gather(*(ask_model(opened, number, model(concurrency=2)) for number in range(3)))
+
+
+def test_the_slots_of_a_killed_and_a_frozen_process_are_free_after_a_lease(tmp_path: Path) -> None:
+    url, (read, write), children = f"sqlite:///{tmp_path}/journal.db", os.pipe(), []
+    for number in (10, 11):
+        if not (child := os.fork()):
+            asyncio.run(hold_slot(url, number, write))
+            os._exit(1)
+        children.append(child)
+        os.read(read, 1)
+    for child, stop in zip(children, (signal.SIGKILL, signal.SIGSTOP), strict=True):
+        os.kill(child, stop)
+    stopped = time.monotonic()
+    try:
+        answers = asyncio.run(asyncio.wait_for(ask_three(url), 120))
+    finally:
+        os.kill(children[1], signal.SIGKILL)
+        for child in children:
+            os.waitpid(child, 0)
+    assert [answer.content for answer in answers] == ["0.7"] * 3
+    assert time.monotonic() - stopped < LEASE.total_seconds() + 5
