@@ -1,4 +1,4 @@
-"""Recorded books of an episode over time: rows of `replay/books`, and charts."""
+"""Recorded books of an episode over time: rows of `replay/books`."""
 
 from __future__ import annotations
 

@@ -25,15 +25,13 @@ _UNIT, _HALF = MICROS // DOLLAR, MICROS // DOLLAR // 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tops:
-    """Best prices of every market after each change: arrays with one entry per change, market by market.
+    """Values of all markets' contracts after each change of their best prices: arrays with one entry per change, market by market.
 
     A row is valid from its time on, with all events of that time applied. Rows of a market are in chronological order.
 
     Attributes:
         first: Index of the first row of each market, int64[T + 1], with the number of rows last.
         ts: Times, int64, ns UTC.
-        bid: Best bid of YES, int16, $0.0001; -1 if the side is empty, the book invalid or the market closed.
-        ask: Best ask of YES, as `bid`.
         worth: Value of a YES contract, int64, micro-dollars: the midpoint of bid and ask, after settlement the payout, `NONE` if unknown.
         settled: Time of each market's settlement, int64[T], ns UTC; the maximum int64 without one.
         until: Time up to which the tape has books, ns UTC.
@@ -41,30 +39,24 @@ class Tops:
 
     first: np.ndarray
     ts: np.ndarray
-    bid: np.ndarray
-    ask: np.ndarray
     worth: np.ndarray
     settled: np.ndarray
     until: int
 
-    def of(self, ticker: int) -> slice:
-        """Return the slice of the arrays that belongs to one market. ticker: number of the market."""
-        return slice(int(self.first[ticker]), int(self.first[ticker + 1]))
-
 
 @cache_per_tape
 def tops_of(tape: Tape) -> Tops:
-    """Return the best prices of all markets of a tape after each change. The result is cached with the tape."""
+    """Return the values of all markets of a tape after each change of their best prices. The result is cached with the tape."""
     count = len(tape.tickers)
     settled = np.full(count, _NEVER, np.int64)
-    rows = tuple(np.empty(len(tape), dtype) for dtype in (np.int32, np.int64, np.int16, np.int16, np.int64))
+    rows = tuple(np.empty(len(tape), dtype) for dtype in (np.int32, np.int64, np.int64))
     used = _tops(tape.ts, tape.event, (tape.starts, tape.prices), settled, rows)
     ticker = rows[0][:used]
     order = np.argsort(ticker, kind="stable")
     first = np.searchsorted(ticker[order], np.arange(count + 1))
-    ts, bid, ask, worth = (column[order] for column in rows[1:])
+    ts, worth = (column[order] for column in rows[1:])
     last = int(tape.ts[-1]) if len(tape) else tape.end
-    return Tops(first, ts, bid, ask, worth, settled, max(tape.end, last))
+    return Tops(first, ts, worth, settled, max(tape.end, last))
 
 
 @cache_per_tape
@@ -94,7 +86,7 @@ def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarra
 @compiled_allocating
 def _tops(ts, event, levels, settled, columns):  # type: ignore[no-untyped-def]
     """Store the market and the columns of each row of `Tops` in chronological order, and the times of settlement. Returns the number of rows."""
-    out_ticker, out_ts, out_bid, out_ask, out_worth = columns
+    out_ticker, out_ts, out_worth = columns
     start, prices = levels
     tickers, rows = len(settled), 0
     size = np.zeros((2, len(prices)), np.int32)
@@ -128,7 +120,7 @@ def _tops(ts, event, levels, settled, columns):  # type: ignore[no-untyped-def]
         dark = invalid[ticker] or closed[ticker]
         bid = -1 if dark or best[ticker, 0] == 0 else prices[start[ticker] + best[ticker, 0]]
         ask = -1 if dark or best[ticker, 1] == 0 else DOLLAR - prices[start[ticker] + best[ticker, 1]]
-        out_ticker[row], out_ts[row], out_bid[row], out_ask[row] = ticker, ts[index], bid, ask
+        out_ticker[row], out_ts[row] = ticker, ts[index]
         if paid[ticker] != NONE:
             out_worth[row] = paid[ticker]
         else:

@@ -135,23 +135,16 @@ def test_the_index_agrees_with_a_book_kept_level_by_level(seed: int) -> None:
     ]
     found = tops_of(tape(*events, tickers=3))
     for ticker in range(3):
-        rows = found.of(ticker)
-        expected = _tops(events, ticker)
-        known = {
-            round(ts / SECOND): (_tenths(bid), _tenths(ask))
-            for ts, bid, ask in zip(found.ts[rows], found.bid[rows], found.ask[rows], strict=True)
-        }
-        state = (-1, -1)
-        for at in range(900):
+        rows = slice(found.first[ticker], found.first[ticker + 1])
+        known = {round(ts / SECOND): worth for ts, worth in zip(found.ts[rows].tolist(), found.worth[rows].tolist(), strict=True)}
+        state = NONE
+        for at, worth in enumerate(_worth(events, ticker)):
             state = known.get(at, state)
-            assert state == expected[at], (ticker, at)
+            assert state == worth, (ticker, at)
 
 
-def _tenths(price: int) -> int:
-    return price if price < 0 else price // 10
-
-
-def _tops(events: list, ticker: int) -> list[tuple[int, int]]:
+def _worth(events: list, ticker: int) -> list[int]:
+    """Return the midpoint in micro-dollars at each second; NONE without one. Prices of the events are in tenths of a cent."""
     levels, valid, result, left = ({}, {}), True, [], [event for event in events if event[2] == ticker]
     for at in range(900):
         while left and left[0][0] <= at:
@@ -161,7 +154,7 @@ def _tops(events: list, ticker: int) -> list[tuple[int, int]]:
             elif kind in (INVALID, VALID):
                 valid = kind == VALID
         yes, no = (max((price for price, value in side.items() if value), default=None) for side in levels)
-        result.append((-1 if yes is None or not valid else yes, -1 if no is None or not valid else 1000 - no))
+        result.append(NONE if yes is None or no is None or not valid else 500 * (yes + 1000 - no))
     return result
 
 
