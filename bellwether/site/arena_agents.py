@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
+from functools import partial
 from typing import Any
 
 import polars as pl
 
 from bellwether.pages import charts, columns
-from bellwether.pages.columns import build_column, build_table
+from bellwether.pages.columns import Row, build_column, build_table
 from bellwether.pages.model import Cell, Links, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import (
@@ -125,6 +126,10 @@ def refused_cell(reasons: Sequence[str]) -> Cell:
     return text(f"{len(found)}: {', '.join(dict.fromkeys(found))}" if found else "none", most=80)
 
 
+def _count(counts: Mapping[str, int], row: Row) -> Cell:
+    return number(counts.get(row["agent_id"], 0))
+
+
 def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
     marked = {row["agent_id"]: row for row in book.portfolios.group_by("agent_id", maintain_order=True).last().iter_rows(named=True)}
     last = {agent["agent_id"]: marked.get(agent["agent_id"]) or _initial_portfolio(agent) for agent in book.agents.iter_rows(named=True)}
@@ -142,10 +147,7 @@ def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
         build_column("Total", lambda row: money(last[row["agent_id"]]["total"]), "cash and positions", numeric=True),
         build_column("Return", lambda row: percent(gains.get(row["agent_id"]), 2), numeric=True),
         build_column("Cash", lambda row: money(last[row["agent_id"]]["cash"]), numeric=True),
-        *(
-            build_column(title, lambda row, count=count: number(count.get(row["agent_id"], 0)), numeric=True)
-            for title, count in counts.items()
-        ),
+        *(build_column(title, partial(_count, count), numeric=True) for title, count in counts.items()),
     )
     families = dict(book.agents.select("agent_id", "family").iter_rows())
     curves = [row for name, part in group_rows(cast_decimals(book.portfolios), "agent_id").items() for row in _curve(families[name], part)]

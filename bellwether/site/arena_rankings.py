@@ -99,18 +99,19 @@ class Ranking:
 
 def read_rankings(source: SiteSource) -> list[Ranking]:
     """Read the rankings of all groups, by methodology, live before reconstructed, clean before contaminated (models that could know outcomes)."""
-    frames = [source.frame(f"arena/{name}") for name in ("rankings", "pairs", "calibration")]
+    rankings, pairs, calibration = (source.frame(f"arena/{name}") for name in ("rankings", "pairs", "calibration"))
     books, known = source.frame("arena/leaderboard"), methodologies()
     agents = source.frame("arena/agents", "family", "model", "week").sort("week", "family")
     models = dict(agents.group_by("family", maintain_order=True).agg(pl.col("model").last()).iter_rows())
     groups = []
-    for methodology, reconstructed, contaminated in sorted(frames[0].select(GROUP).unique().iter_rows()):
-        key = dict(zip(GROUP, (methodology, reconstructed, contaminated), strict=True))
-        parts = [one.filter(pl.col(name) == value for name, value in key.items()) for one in frames]
+    for methodology, reconstructed, contaminated in sorted(rankings.select(GROUP).unique().iter_rows()):
+        of_group = [pl.col(name) == value for name, value in zip(GROUP, (methodology, reconstructed, contaminated), strict=True)]
+        estimates = rankings.filter(of_group)
         own_books = books.filter((pl.col("methodology") == methodology) & (pl.col("reconstructed") == reconstructed))
         primary = known[methodology].primary if methodology in known else ()
-        metrics = leading_metrics(parts[0], primary)
-        groups.append(Ranking(methodology, reconstructed, contaminated, metrics, *parts, own_books, models))
+        metrics = leading_metrics(estimates, primary)
+        of_pairs, bins = pairs.filter(of_group), calibration.filter(of_group)
+        groups.append(Ranking(methodology, reconstructed, contaminated, metrics, estimates, of_pairs, bins, own_books, models))
     return groups
 
 

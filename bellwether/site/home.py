@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import polars as pl
 
 from bellwether.pages import columns
-from bellwether.pages.columns import build_column, build_table
+from bellwether.pages.columns import Row, build_column, build_table
 from bellwether.pages.model import Cell, Links, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import number, text, timestamp
@@ -87,6 +88,10 @@ def _trading(source: SiteSource) -> list[Part]:
     return [stats, table, Links([Cell("All agents and episodes", href="trading/index.html")])]
 
 
+def _joined(field: str, row: Row) -> Cell:
+    return text(", ".join(row[field] or ()) or None)
+
+
 def _changes(source: SiteSource) -> Part:
     """Build the table of leaderboards whose places changed since the latest publication with other places."""
     names = (("Leader", "leader"), ("Leader before", "former"), ("New", "added"), ("Gone", "dropped"))
@@ -98,7 +103,7 @@ def _changes(source: SiteSource) -> Part:
         build_column("Area", lambda row: text(row["area"])),
         build_column("Leaderboard", lambda row: text(row["board"])),
         build_column("Metric", lambda row: text(columns.title(row["metric"]))),
-        *(build_column(title, lambda row, field=field: text(", ".join(row[field] or ()) or None)) for title, field in names),
+        *(build_column(title, partial(_joined, field)) for title, field in names),
         build_column("Other places", lambda row: number(row["moved"]), numeric=True),
         empty="No place changed, or the warehouse stores no earlier publication.",
     )

@@ -120,7 +120,7 @@ def pages(material: ReleaseData) -> Iterator[File]:
 
 def leader_cell(release: str, board: pl.DataFrame) -> Cell:
     """Return the cell that names the forecaster with rank 1, or those that tie. board: rows of benchmark/leaderboard of one release."""
-    names = board.filter(pl.col("rank") == 1)["forecaster"].sort() if board.height else []
+    names: list[str] = board.filter(pl.col("rank") == 1)["forecaster"].sort().to_list() if board.height else []
     return leader([text(name, forecaster_path(release, name)) for name in names], "–")
 
 

@@ -130,7 +130,7 @@ def sample_books(tape: Tape, markets: np.ndarray, times: np.ndarray) -> tuple[np
     done, stopped = 0, session.open() or session.advance()
     while done < len(times):
         # After the last stop, the books stay as they are.
-        upto = np.searchsorted(times, session.now, side="right") if stopped else len(times)
+        upto = int(np.searchsorted(times, session.now, side="right")) if stopped else len(times)
         for place in range(done, upto):
             for row in np.flatnonzero(session.status[markets] & _DARK == 0).tolist():
                 _sample_book(session, int(markets[row]), int(times[place]), tops[row, place], lots[row, :, :, place])

@@ -104,7 +104,7 @@ def ranking(metrics: tuple[str, ...], *rows: tuple[str, str, float, int | None, 
         lower=pl.col("value") - 0.05, upper=pl.col("value") + 0.05, unranked_because=pl.lit("why")
     )
     estimates = estimates.with_columns(pl.lit(None, pl.String).alias("letters"))
-    return Ranking("v2", False, False, metrics, estimates, *[estimates.clear()] * 2, rows_of("arena/leaderboard", 0), {})
+    return Ranking("v2", False, False, metrics, estimates, estimates.clear(), estimates.clear(), rows_of("arena/leaderboard", 0), {})
 
 
 def tiles(of: Ranking) -> list[tuple[str, str, str]]:
