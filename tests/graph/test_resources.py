@@ -63,7 +63,7 @@ def test_every_table_has_its_columns_described() -> None:
 @dg.asset
 def decision(journal: JournalResource) -> str:
     found = begin_call(journal.journal)
-    return f"stored {found.content}" if isinstance(found, Answered) else found[1].answer(make_reply()).content
+    return f"stored {found.content}" if isinstance(found, Answered) else found.answer(make_reply()).content
 
 
 def test_steps_of_different_runs_share_answers(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_a_store_that_cannot_be_reached_is_one_line(bucket: str, monkeypatch: py
             raise PermissionError("Access Denied") from refused
 
         monkeypatch.setattr(filesystem(settings().episodes_path)[0], "find", deny)
-    done = CliRunner().invoke(main, ["episode", "list"])
+    done = CliRunner().invoke(main, ["episode"])
     assert done.exit_code == 1
     assert done.output.startswith("Error: reaching the object store: ")
     assert len(done.output.splitlines()) == 1
