@@ -1,5 +1,5 @@
 """Domains: the subject areas of the platform, such as benchmark and arena.
-A new domain is a `Domain` here and an entry of `BUILT_IN` (docs/extending.md).
+A new domain is a `Domain` here and an entry of `BUILT_IN` (docs/design.md).
 
 Other packages add a domain with an entry point of the group `bellwether.domains` whose value is a `Domain`.
 """

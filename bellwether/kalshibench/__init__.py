@@ -4,7 +4,7 @@
 
     compare_numbers(read_results("results/"), read_labels("labels.parquet"))  # a row per published number
 
-`python -m bellwether.kalshibench` prints the comparison. docs/kalshibench.md describes files, labels and definitions.
+`python -m bellwether.kalshibench` prints the comparison. docs/benchmark.md describes files, labels and definitions.
 """
 
 from __future__ import annotations

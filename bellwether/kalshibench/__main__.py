@@ -19,7 +19,7 @@ from bellwether.kalshibench.comparison import Status
 def main(path: Path, *, labels: Path | None) -> None:
     """Recompute the numbers of KalshiBench's result files from their predictions.
 
-    PATH is a result file or a folder of them. The exit code is 1 if a number differs. docs/kalshibench.md describes the labels.
+    PATH is a result file or a folder of them. The exit code is 1 if a number differs. docs/benchmark.md describes the labels.
     """
     try:
         numbers = compare_numbers(read_results(path), None if labels is None else read_labels(labels))

@@ -1,6 +1,6 @@
 """Trading report: results of agents in replayed episodes, as JSON, figures and a page in Markdown.
 
-docs/trading-metrics.md describes the files and defines every number.
+docs/metrics.md describes the files and defines every number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The example domain of docs/extending.md, executed step by step."""
+"""The example domain of docs/design.md, executed step by step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 #: Build one day of the example's table through its job, publish it, and print the location of the domain.
 USE = """
 import json

@@ -1,4 +1,4 @@
-"""The steps of docs/extending.md that add a table, executed in a copy of the code."""
+"""The steps of docs/design.md that add a table, executed in a copy of the code."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ print(json.dumps({
 def test_a_table_that_is_added_as_the_page_says_is_made_checked_and_published(tmp_path: Path) -> None:
     for name in PACKAGES:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     steps = STEP.findall(page)
     assert len(steps) == 4
     for name, text in steps:

@@ -1,5 +1,5 @@
 """Metrics of one backtest: a row of replay/backtests, from exact integers. Data frames are not imported here, because that would slow down
-sweeps. See docs/trading-metrics.md for the formulas.
+sweeps. See docs/metrics.md for the formulas.
 """
 
 from __future__ import annotations

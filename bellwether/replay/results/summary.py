@@ -99,7 +99,7 @@ def reality_check(backtests: pl.DataFrame, *, unsettled: bool = False) -> Realit
     statistic, for its total P&L (White, "A Reality Check for Data Snooping", Econometrica 68, 2000) and for its mean over its standard
     error (Hansen, "A Test for Superior Predictive Ability", JBES 23, 2005); the larger of the two counts. Exchanges replace the bootstrap,
     which rejects too often with few episodes. If all agents share one favourite at 0.9 and none has an edge, p is at most 0.05 in 43 % of sweeps
-    over 8 episodes and in 25 % over 12. See docs/trading-metrics.md for the simulated error rates and the limits.
+    over 8 episodes and in 25 % over 12. See docs/metrics.md for the simulated error rates and the limits.
     """
     rows = select_counted(backtests, unsettled=unsettled)
     agents, episodes = rows.select("agent", "rules").unique().sort("agent", "rules"), rows["episode"].unique().sort()

@@ -295,6 +295,6 @@ def test_responses_are_dated_by_the_clock() -> None:
 
 
 def test_every_address_is_documented() -> None:
-    page = (Path(__file__).resolve().parents[3] / "docs" / "sandbox.md").read_text("utf-8")
-    section = page.split("\n## Addresses\n")[1].split("\n## ")[0]
+    page = (Path(__file__).resolve().parents[3] / "docs" / "operating.md").read_text("utf-8")
+    section = page.split("\n### Addresses\n")[1].split("\n### ")[0]
     assert {KALSHI_PATH, GAMMA_PATH, CLOB_PATH, MODELS_PATH, CONTROL_PATH} <= set(re.findall(r"^\| `([^`]+)`", section, re.MULTILINE))
