@@ -1,4 +1,4 @@
-"""Dagster properties of an asset (description, owner, links, columns, freshness policy), derived from the declaration of its table."""
+"""Properties of assets that their decorators leave out (description, owner, links, columns, freshness policy), derived from the tables' declarations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 
 from bellwether.settings import Settings, World, settings
-from bellwether.tables import TABLES, Table, table
+from bellwether.tables import TABLES, Table
 from resources.lake import table_schema
 
 OWNER = "team:bellwether"
@@ -28,18 +28,9 @@ def select(*names: str) -> dg.AssetSelection:
     return dg.AssetSelection.assets(*(key(name) for name in names))
 
 
-def table_metadata(declared: Table) -> dict[str, Any]:
-    """Return a table's metadata for the asset's definition: columns, name in DuckDB, and key columns."""
-    return {
-        "dagster/column_schema": table_schema(declared),
-        "dagster/table_name": f"{declared.group}.{declared.short_name}",
-        "key": ", ".join(declared.key),
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class UpdatePolicy:
-    """Automatic update policy of a table, stored in the definition metadata of the asset.
+    """Automatic update policy of an asset, stored in its metadata `follows`.
 
     Attributes:
         attempts: maximum of consecutive failed runs for the same inputs, with growing pauses.
@@ -49,61 +40,51 @@ class UpdatePolicy:
     attempts: int = 3
     candidates: str | None = None
 
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> UpdatePolicy | None:
+        """Read the policy from an asset's metadata; None if the asset is built on request only."""
+        stated = metadata.get(_FOLLOWS)
+        return UpdatePolicy(**stated.value) if isinstance(stated, dg.JsonMetadataValue) and isinstance(stated.value, Mapping) else None
+
     def metadata(self) -> dict[str, Any]:
-        """Return the policy as metadata for the asset's definition."""
+        """Return the policy as metadata for the asset's decorator."""
         return {_FOLLOWS: dg.MetadataValue.json(asdict(self))}
 
 
-#: Policy of a table that is rebuilt after every change of an input.
-FOLLOW_INPUTS = UpdatePolicy()
 _FOLLOWS = "follows"
+#: Metadata of an asset that is rebuilt after every change of an input.
+FOLLOW_INPUTS = UpdatePolicy().metadata()
 
 
-def update_policy(graph: Any, key: dg.AssetKey) -> UpdatePolicy | None:
-    """Return the update policy of an asset; None if the asset is built on request only."""
-    stated = graph.get(key).metadata.get(_FOLLOWS)
-    if not isinstance(stated, dg.JsonMetadataValue) or not isinstance(stated.value, Mapping):
-        return None
-    return UpdatePolicy(**stated.value)
+def complete_specs(assets: Iterable[Any], config: Settings) -> list[Any]:
+    """Return the assets with owner, layer and trigger; those of tables also with what follows from the table: description, columns, code version.
 
-
-def table_asset(name: str, *kinds: str, follows: UpdatePolicy | None = None, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the keyword arguments of `dg.asset` that a table's declaration determines. name: `group/name`.
-
-    kinds: of computation, for a table without a file in `sql/`. follows: update policy; built on request only when left out.
-    about: more definition metadata.
+    In the live world a table with `Table.max_age` gets a freshness policy: late after that age, missing after 1.5 times that age.
     """
-    declared = table(name)
-    partition = " and ".join(declared.partitioned_by)
-    columns = ", ".join(f"`{column}`" for column in declared.key)
-    return {
-        **_common(
-            name,
-            declared.row,
-            f"{f'A partition per {partition}' if partition else 'No partitions'}; key: {columns}. {_trigger(follows)}",
-            f"Query: `FROM {declared.group}.{declared.short_name}`.",
-        ),
-        "kinds": {*(("duckdb", "sql") if _sql(declared).is_file() else kinds), "parquet"},
-        "metadata": {
-            **table_metadata(declared),
-            "page": site_link(f"data/table/{declared.group}.{declared.short_name}.html"),
-            **(follows.metadata() if follows else {}),
-            **(about or {}),
+    return list(dg.map_asset_specs(lambda spec: _complete_spec(spec, config), assets))
+
+
+def _complete_spec(spec: dg.AssetSpec, config: Settings) -> dg.AssetSpec:
+    declared, trigger = TABLES.get("/".join(spec.key.path)), _describe_trigger(UpdatePolicy.of(spec.metadata))
+    owned = spec.replace_attributes(owners=[OWNER], tags={"layer": spec.key.path[0]}, description=f"{spec.description}\n\n{trigger}")
+    if declared is None:
+        return owned
+    partition, columns = " and ".join(declared.partitioned_by), ", ".join(f"`{column}`" for column in declared.key)
+    keyed = f"{f'A partition per {partition}' if partition else 'No partitions'}; key: {columns}. {trigger}"
+    age = declared.max_age if config.world is World.LIVE else None
+    return owned.replace_attributes(
+        description=f"{declared.row}\n\n{keyed}\n\nQuery: `FROM {declared.sql_name}`.",
+        kinds={*(("duckdb", "sql") if _sql(declared).is_file() else spec.kinds), "parquet"},
+        metadata={
+            "dagster/column_schema": table_schema(declared),
+            "dagster/table_name": declared.sql_name,
+            "key": ", ".join(declared.key),
+            "page": site_link(f"data/table/{declared.sql_name}.html"),
+            **spec.metadata,
         },
-        "code_version": code_version(declared),
-    }
-
-
-def file_asset(name: str, row: str, *kinds: str, site_page: str, where: str, follows: UpdatePolicy | None = None) -> dict[str, Any]:
-    """Return the keyword arguments of `dg.asset` for an asset that writes files outside the lake, such as a report.
-
-    row: one sentence that describes the files. site_page: the page of the static site that it links to. where: sentence with the place of the files.
-    """
-    return {
-        **_common(name, row, _trigger(follows), where),
-        "kinds": set(kinds),
-        "metadata": {"page": site_link(site_page), **(follows.metadata() if follows else {})},
-    }
+        code_version=code_version(declared),
+        freshness_policy=dg.FreshnessPolicy.time_window(warn_window=age, fail_window=1.5 * age) if age else None,
+    )
 
 
 def site_link(path: str) -> dg.UrlMetadataValue:
@@ -112,18 +93,7 @@ def site_link(path: str) -> dg.UrlMetadataValue:
     return dg.MetadataValue.url(f"{config.site_url.rstrip('/')}/{path}" if config.site_url else (config.site_path / path).as_uri())
 
 
-def _common(name: str, *description: str) -> dict[str, Any]:
-    group = name.split("/", maxsplit=1)[0]
-    return {
-        "key": key(name),
-        "group_name": group,
-        "description": "\n\n".join(description),
-        "owners": [OWNER],
-        "tags": {"layer": group},
-    }
-
-
-def _trigger(follows: UpdatePolicy | None) -> str:
+def _describe_trigger(follows: UpdatePolicy | None) -> str:
     if follows is None:
         return "Built by a job, a schedule or on request."
     return f"Rebuilt automatically when its inputs change{' (selected partitions only)' if follows.candidates else ''}."
@@ -137,27 +107,3 @@ def code_version(declared: Table) -> str:
 
 def _sql(declared: Table) -> Traversable:
     return files("sql") / f"{declared.name}.sql"
-
-
-def table_output(name: str, *kinds: str, follows: UpdatePolicy | None = None, is_required: bool = True) -> dg.AssetOut:
-    """Return an output of `dg.multi_asset` for a table; other arguments as for `table_asset`. is_required: False if the step can run for some of
-    its tables.
-    """
-    return dg.AssetOut(**table_asset(name, *kinds, follows=follows), is_required=is_required)
-
-
-def apply_policies(assets: Iterable[Any], config: Settings) -> list[Any]:
-    """Return the assets with a freshness policy added for each table with `Table.max_age`: late after that age, missing after 1.5 times that age.
-
-    Worlds other than live get no policies.
-    """
-    if config.world is not World.LIVE:
-        return list(assets)
-    chosen = {
-        key(table.name): dg.FreshnessPolicy.time_window(warn_window=table.max_age, fail_window=1.5 * table.max_age)
-        for table in TABLES.values()
-        if table.max_age is not None
-    }
-    return list(
-        dg.map_asset_specs(lambda spec: spec.replace_attributes(freshness_policy=chosen[spec.key]) if spec.key in chosen else spec, assets)
-    )

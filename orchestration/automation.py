@@ -24,7 +24,7 @@ from bellwether.lake.staleness import Staleness, TableInputs, is_read
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table
 from bellwether.tables.schema import external_table
-from orchestration.asset_declarations import UpdatePolicy, update_policy
+from orchestration.asset_declarations import UpdatePolicy
 from orchestration.orphaned_runs import UNFINISHED, is_orphan, running_commands
 from orchestration.partitions import PARTITION, from_key, group_keys, keys_from_tags, range_tags, to_key
 from orchestration.run_priority import AUTOMATIC
@@ -99,7 +99,7 @@ class UpdatePlan:
         return [
             partition
             for key in self._graph.toposorted_asset_keys
-            if (follow := update_policy(self._graph, key))
+            if (follow := UpdatePolicy.of(self._graph.get(key).metadata))
             for partition in self._plan_asset(key, follow)
         ]
 

@@ -15,6 +15,7 @@ import dagster as dg
 from bellwether.domains import load_domains
 from bellwether.settings import Settings, settings
 from orchestration import alarms
+from orchestration.asset_declarations import complete_specs
 from orchestration.automation import SENSORS
 from orchestration.checks import OPERATIONS, build_checks, whole_lake
 from orchestration.orphaned_runs import kill_with_run
@@ -70,11 +71,12 @@ def build_defs(*, config: Settings | None = None) -> dg.Definitions:
     config = config or settings()
     declared = [import_module(domain.definitions).definitions(config) for domain in load_domains() if domain.definitions]
     together = dg.Definitions.merge(*declared)
+    assets = complete_specs(together.assets or (), config)
     return dg.Definitions(
-        assets=together.assets,
+        assets=assets,
         asset_checks=(
             *(together.asset_checks or ()),
-            *build_checks(asset for asset in together.assets or () if isinstance(asset, dg.AssetsDefinition)),
+            *build_checks(asset for asset in assets if isinstance(asset, dg.AssetsDefinition)),
             whole_lake,
         ),
         jobs=(*(together.jobs or ()), OPERATIONS, PRUNE),

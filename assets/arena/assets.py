@@ -14,7 +14,7 @@ from assets.arena.partitions import BEFORE, WEEK, whole_table
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Slice
 from bellwether.tables import table
-from orchestration.asset_declarations import FOLLOW_INPUTS, key, table_asset, table_output
+from orchestration.asset_declarations import FOLLOW_INPUTS, key
 from orchestration.partitions import DAY, DAYS_PER_RUN, ONE_RUN, partition_keys
 from orchestration.progress import report
 from orchestration.steps import PartitionRows, StepOutput, make_each, require_blocking, step_failure, yield_materializations, yield_outputs
@@ -62,7 +62,7 @@ class WeekConfig(CohortConfig):
     """Ids of markets with bets that are polled now, due or not."""
 
 
-@dg.asset(**table_asset("arena/universe", "polymarket"), partitions_def=WEEK, backfill_policy=ONE_RUN)
+@dg.asset(key=["arena", "universe"], group_name="arena", kinds={"polymarket"}, partitions_def=WEEK, backfill_policy=ONE_RUN)
 def universe(
     context: dg.AssetExecutionContext, config: CohortConfig, arena: ArenaResource, io_manager: dg.ResourceParam[LakeIOManager]
 ) -> Iterator[StepOutput]:
@@ -86,7 +86,8 @@ def universe(
 
 @dg.multi_asset(
     name="week",
-    outs={name.split("/")[1]: table_output(name, "python", is_required=False) for name in DECIDED_TABLES},
+    group_name="arena",
+    outs={name.split("/")[1]: dg.AssetOut(key=name.split("/"), kinds={"python"}, is_required=False) for name in DECIDED_TABLES},
     deps=[key("arena/universe"), *(dg.AssetDep(key(name), partition_mapping=BEFORE) for name in DECIDED_TABLES)],
     # Each table depends on its own previous week: a backfill then runs them together, week after week.
     # Evidence concerns the trades of earlier weeks.
@@ -211,7 +212,9 @@ def _spending_metadata(world: "WeekContext", week: date) -> dict[str, float]:
 
 
 @dg.asset(
-    **table_asset("arena/prices", "polymarket"),
+    key=["arena", "prices"],
+    group_name="arena",
+    kinds={"polymarket"},
     partitions_def=DAY,
     deps=[dg.AssetDep(key(name), partition_mapping=dg.AllPartitionMapping()) for name in ("arena/trades", "arena/evidence")],
     backfill_policy=DAYS_PER_RUN,
@@ -231,7 +234,11 @@ def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str,
 
 @dg.multi_asset(
     name="books",
-    outs={name.split("/")[1]: table_output(name, "python", follows=FOLLOW_INPUTS, is_required=False) for name in BOOK_TABLES},
+    group_name="arena",
+    outs={
+        name.split("/")[1]: dg.AssetOut(key=name.split("/"), kinds={"python"}, metadata=FOLLOW_INPUTS, is_required=False)
+        for name in BOOK_TABLES
+    },
     ins={name.split("/")[1]: whole_table(table(name)) for name in FACT_TABLES},
     check_specs=[
         dg.AssetCheckSpec(

@@ -16,14 +16,17 @@ from bellwether.lake import Slice
 from bellwether.settings import settings
 from bellwether.tables import table
 from bellwether.tables.arena_rankings import INPUTS
-from orchestration.asset_declarations import FOLLOW_INPUTS, key, table_asset, table_output
+from orchestration.asset_declarations import FOLLOW_INPUTS, key
 
 RANKING_TABLES = ("arena/rankings", "arena/pairs", "arena/equity_by_day", "arena/equity_by_age", "arena/calibration", "arena/releases")
 _READ = tuple(table(f"arena/{name}") for name in INPUTS)
 
 
 @dg.asset(
-    **table_asset("arena/submissions", "python", follows=FOLLOW_INPUTS),
+    key=["arena", "submissions"],
+    group_name="arena",
+    kinds={"python"},
+    metadata=FOLLOW_INPUTS,
     ins={"universe": dg.AssetIn(key("arena/universe"), partition_mapping=dg.AllPartitionMapping())},
 )
 def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFrame:
@@ -44,7 +47,11 @@ def read_submissions(universe: pl.DataFrame) -> pl.DataFrame:
 
 @dg.multi_asset(
     name="rankings",
-    outs={name.split("/")[1]: table_output(name, "python", follows=FOLLOW_INPUTS, is_required=False) for name in RANKING_TABLES},
+    group_name="arena",
+    outs={
+        name.split("/")[1]: dg.AssetOut(key=name.split("/"), kinds={"python"}, metadata=FOLLOW_INPUTS, is_required=False)
+        for name in RANKING_TABLES
+    },
     ins={source.short_name: whole_table(source) for source in _READ},
     can_subset=True,
 )

@@ -15,7 +15,7 @@ from bellwether.lake import Slice
 from bellwether.questions import ReleaseName, release
 from bellwether.questions.release import digest
 from bellwether.tables import table
-from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key, table_asset, table_output
+from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
 from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bellwether.models.client import Limits
 
 #: Failed forecasts are not retried for the same questions: a model may cost money.
-ONCE = UpdatePolicy(attempts=1, candidates="assets.benchmark.partitions:automatic")
+ONCE = UpdatePolicy(attempts=1, candidates="assets.benchmark.partitions:automatic").metadata()
 HISTORY = dg.AssetIn(key("clean/markets"), partition_mapping=ALL_DAYS)
 
 
@@ -65,7 +65,9 @@ def _split_pair(name: str) -> tuple[str, str]:
 
 
 @dg.asset(
-    **table_asset("benchmark/questions", "polars"),
+    key=["benchmark", "questions"],
+    group_name="benchmark",
+    kinds={"polars"},
     ins={"markets": HISTORY, "prices": dg.AssetIn(key("clean/prices"), partition_mapping=ALL_DAYS)},
     partitions_def=RELEASE,
 )
@@ -103,7 +105,10 @@ def _question_counts(frame: pl.DataFrame) -> dict[str, int | float]:
 
 
 @dg.asset(
-    **table_asset("benchmark/forecasts", "polars", follows=ONCE, about={"forecasters": dg.MetadataValue.md(forecaster_list())}),
+    key=["benchmark", "forecasts"],
+    group_name="benchmark",
+    kinds={"polars"},
+    metadata={**ONCE, "forecasters": dg.MetadataValue.md(forecaster_list())},
     ins={"questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
     backfill_policy=INDEPENDENT,
@@ -152,7 +157,10 @@ def _forecast_counts(frame: pl.DataFrame) -> dict[str, int | float | str]:
 
 
 @dg.asset(
-    **table_asset("benchmark/scores", "numpy", follows=FOLLOW_INPUTS),
+    key=["benchmark", "scores"],
+    group_name="benchmark",
+    kinds={"numpy"},
+    metadata=FOLLOW_INPUTS,
     ins={"forecasts": dg.AssetIn(key("benchmark/forecasts")), "questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
     backfill_policy=INDEPENDENT,
@@ -177,7 +185,10 @@ def scores(
 
 
 @dg.asset(
-    **table_asset("benchmark/reliability", "numpy", follows=FOLLOW_INPUTS),
+    key=["benchmark", "reliability"],
+    group_name="benchmark",
+    kinds={"numpy"},
+    metadata=FOLLOW_INPUTS,
     ins={"forecasts": dg.AssetIn(key("benchmark/forecasts")), "questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
     backfill_policy=INDEPENDENT,
@@ -204,9 +215,10 @@ def reliability(
 
 @dg.multi_asset(
     name="ranking",
+    group_name="benchmark",
     outs={
-        "leaderboard": table_output("benchmark/leaderboard", follows=FOLLOW_INPUTS, is_required=False),
-        "comparisons": table_output("benchmark/comparisons", "numpy", follows=FOLLOW_INPUTS, is_required=False),
+        "leaderboard": dg.AssetOut(key=["benchmark", "leaderboard"], metadata=FOLLOW_INPUTS, is_required=False),
+        "comparisons": dg.AssetOut(key=["benchmark", "comparisons"], kinds={"numpy"}, metadata=FOLLOW_INPUTS, is_required=False),
     },
     ins={
         "scores": dg.AssetIn(key("benchmark/scores")),
@@ -268,7 +280,10 @@ def _leaderboard_counts(frame: pl.DataFrame) -> dict[str, int | float]:
 
 
 @dg.asset(
-    **table_asset("benchmark/dataset_analysis", "polars", follows=FOLLOW_INPUTS),
+    key=["benchmark", "dataset_analysis"],
+    group_name="benchmark",
+    kinds={"polars"},
+    metadata=FOLLOW_INPUTS,
     ins={"questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE,
 )

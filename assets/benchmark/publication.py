@@ -12,7 +12,7 @@ from bellwether.questions import release
 from bellwether.report.inputs import ReportInputs, add_registry
 from bellwether.settings import settings
 from bellwether.tables.schema import external_table
-from orchestration.asset_declarations import FOLLOW_INPUTS, file_asset, key
+from orchestration.asset_declarations import FOLLOW_INPUTS, key, site_link
 from resources import LakeResource
 from resources.io_manager import record_inputs
 from resources.reports import ReportsResource, chart_metadata
@@ -21,15 +21,12 @@ REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "c
 
 
 @dg.asset(
-    **file_asset(
-        "benchmark/report",
-        "The report of a release: a page in Markdown with figures, and JSON with every metric and every prediction of every forecaster.",
-        "markdown",
-        "json",
-        site_page="benchmark/index.html",
-        where="Written to the folder `reports`; `bellwether report RELEASE --to FOLDER` copies it.",
-        follows=FOLLOW_INPUTS,
-    ),
+    key=["benchmark", "report"],
+    group_name="benchmark",
+    description="The report of a release: a page in Markdown with figures, and JSON with every metric and every prediction of every forecaster.\n\n"
+    "Written to the folder `reports`; `bellwether report RELEASE --to FOLDER` copies it.",
+    kinds={"markdown", "json"},
+    metadata={"page": site_link("benchmark/index.html"), **FOLLOW_INPUTS},
     ins={name: dg.AssetIn(key(f"benchmark/{name}")) for name in REPORTED},
     partitions_def=RELEASE,
 )
@@ -65,14 +62,12 @@ class ExportConfig(dg.Config):
 
 
 @dg.asset(
-    **file_asset(
-        "benchmark/export",
-        "The questions of a release as a dataset folder for Hugging Face: Parquet and a card; uploaded on request.",
-        "huggingface",
-        "parquet",
-        site_page="benchmark/index.html",
-        where="Written to the folder `reports/datasets`; `bellwether export RELEASE --to FOLDER` copies it.",
-    ),
+    key=["benchmark", "export"],
+    group_name="benchmark",
+    description="The questions of a release as a dataset folder for Hugging Face: Parquet and a card; uploaded on request.\n\n"
+    "Written to the folder `reports/datasets`; `bellwether export RELEASE --to FOLDER` copies it.",
+    kinds={"huggingface", "parquet"},
+    metadata={"page": site_link("benchmark/index.html")},
     ins={"questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE,
 )

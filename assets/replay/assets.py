@@ -15,7 +15,7 @@ from bellwether.replay.episode_builder.sources import episode_rows
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
 from bellwether.tables.schema import external_table
-from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, file_asset, key, table_asset, table_output
+from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key, site_link
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
 from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 BACKTEST_TABLES = ("replay/backtests", "replay/orders", "replay/fills", "replay/equity", "replay/market_pnl")
 #: A failed backtest is not retried for the same episode: its model may cost money.
-ONCE = UpdatePolicy(attempts=1, candidates="assets.replay.partitions:automatic")
+ONCE = UpdatePolicy(attempts=1, candidates="assets.replay.partitions:automatic").metadata()
 #: Recordings, and pulled data of their markets.
 SOURCES = ("recordings", "kalshi_markets", "kalshi_archive", "kalshi_events", "kalshi_series")
 
@@ -71,7 +71,8 @@ class BacktestConfig(dg.Config):
 
 
 @dg.asset(
-    **table_asset("replay/episodes", "parquet"),
+    key=["replay", "episodes"],
+    group_name="replay",
     deps=[dg.AssetDep(key(f"raw/{name}"), partition_mapping=ALL_DAYS) for name in SOURCES],
     partitions_def=EPISODE,
     backfill_policy=INDEPENDENT,
@@ -133,7 +134,10 @@ def _book_picture(episode: "Episode", store: EpisodesResource) -> dict[str, Any]
 
 
 @dg.asset(
-    **table_asset("replay/books", "numba", follows=FOLLOW_INPUTS),
+    key=["replay", "books"],
+    group_name="replay",
+    kinds={"numba"},
+    metadata=FOLLOW_INPUTS,
     ins={"episodes": dg.AssetIn(key("replay/episodes"))},
     partitions_def=EPISODE,
     backfill_policy=INDEPENDENT,
@@ -169,7 +173,10 @@ def _episode_metadata(rows: pl.DataFrame) -> dict[str, Any]:
 
 @dg.multi_asset(
     name="backtest",
-    outs={name.split("/")[1]: table_output(name, "numba", follows=ONCE, is_required=False) for name in BACKTEST_TABLES},
+    group_name="replay",
+    outs={
+        name.split("/")[1]: dg.AssetOut(key=name.split("/"), kinds={"numba"}, metadata=ONCE, is_required=False) for name in BACKTEST_TABLES
+    },
     ins={"episodes": dg.AssetIn(key("replay/episodes"))},
     partitions_def=EPISODE_AGENT,
     backfill_policy=INDEPENDENT,
@@ -255,7 +262,7 @@ def _summarize_pnl(row: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
-@dg.asset(**table_asset("replay/summary", follows=FOLLOW_INPUTS), ins={"backtests": dg.AssetIn(key("replay/backtests"))})
+@dg.asset(key=["replay", "summary"], group_name="replay", metadata=FOLLOW_INPUTS, ins={"backtests": dg.AssetIn(key("replay/backtests"))})
 def summary(backtests: Slice) -> dg.Output[pl.DataFrame]:
     """Compare the agents over all episodes in which they traded."""
     rows = run_sql(table("replay/summary"), {"backtests": backtests}, {"unsettled": False})
@@ -277,15 +284,11 @@ def _summary_metadata(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[st
 
 
 @dg.asset(
-    **file_asset(
-        "replay/report",
-        "The report of all backtests: a page in Markdown with figures, and JSON with every number.",
-        "markdown",
-        "json",
-        site_page="trading/index.html",
-        where="Written to the folder `reports`.",
-        follows=FOLLOW_INPUTS,
-    ),
+    key=["replay", "report"],
+    group_name="replay",
+    description="The report of all backtests: a page in Markdown with figures, and JSON with every number.\n\nWritten to the folder `reports`.",
+    kinds={"markdown", "json"},
+    metadata={"page": site_link("trading/index.html"), **FOLLOW_INPUTS},
     ins={name.split("/")[1]: dg.AssetIn(key(name)) for name in ("replay/backtests", "replay/fills", "replay/equity")},
 )
 def trading_report(

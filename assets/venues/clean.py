@@ -12,7 +12,7 @@ from bellwether.lake import Slice
 from bellwether.lake.sql import run_sql
 from bellwether.tables import table
 from bellwether.venues.polymarket.resolution import build_resolutions as resolve
-from orchestration.asset_declarations import FOLLOW_INPUTS, key, table_asset
+from orchestration.asset_declarations import FOLLOW_INPUTS, key
 from orchestration.partitions import CHUNK, DAY, DAYS_PER_RUN, partition_keys
 from resources import LakeResource
 
@@ -50,7 +50,10 @@ def _build_chunks(context: dg.AssetExecutionContext, build: Callable[[Chunk], pl
 
 
 @dg.asset(
-    **table_asset("clean/resolutions", "polars", follows=FOLLOW_INPUTS),
+    key=["clean", "resolutions"],
+    group_name="clean",
+    kinds={"polars"},
+    metadata=FOLLOW_INPUTS,
     ins={
         "polymarket_markets": dg.AssetIn(key("raw/polymarket_markets")),
         "polymarket_winners": dg.AssetIn(key("raw/polymarket_winners")),
@@ -69,7 +72,9 @@ def resolutions(context: dg.AssetExecutionContext, polymarket_markets: Slice, po
 
 
 @dg.asset(
-    **table_asset("clean/markets", follows=FOLLOW_INPUTS),
+    key=["clean", "markets"],
+    group_name="clean",
+    metadata=FOLLOW_INPUTS,
     ins={
         "kalshi_markets": dg.AssetIn(key("raw/kalshi_markets")),
         "kalshi_events": dg.AssetIn(key("raw/kalshi_events")),
@@ -107,7 +112,9 @@ def markets(  # noqa: PLR0917 - Dagster passes inputs by name
 
 
 @dg.asset(
-    **table_asset("clean/prices", follows=FOLLOW_INPUTS),
+    key=["clean", "prices"],
+    group_name="clean",
+    metadata=FOLLOW_INPUTS,
     ins={
         "kalshi_candles": dg.AssetIn(key("raw/kalshi_candles")),
         "polymarket_prices": dg.AssetIn(key("raw/polymarket_prices")),

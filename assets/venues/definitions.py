@@ -9,7 +9,6 @@ from assets.venues.jobs import JOBS
 from assets.venues.schedules import daily_pull, weekly_series
 from assets.venues.sensors import finished_recordings
 from bellwether.settings import Settings, Venue
-from orchestration.asset_declarations import apply_policies
 from resources.recordings import RecordingsResource
 from resources.venues import KalshiVenue, PolymarketVenue, WorldResource
 
@@ -19,7 +18,7 @@ def definitions(config: Settings) -> dg.Definitions:
     world = WorldResource.of(config)
     sample = {"candle_days": config.candle_days, "candle_markets": config.candle_markets}
     return dg.Definitions(
-        assets=apply_policies(dg.load_assets_from_modules([raw, recordings, clean]), config),
+        assets=dg.load_assets_from_modules([raw, recordings, clean]),
         jobs=JOBS,
         schedules=(daily_pull, weekly_series),
         sensors=(finished_recordings,),

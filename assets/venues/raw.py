@@ -13,7 +13,7 @@ from bellwether.lake import Lake
 from bellwether.settings import settings
 from bellwether.tables import Table, table
 from bellwether.tables.raw import KALSHI_ARCHIVE
-from orchestration.asset_declarations import key, table_output
+from orchestration.asset_declarations import key
 from orchestration.partitions import DAY, DAYS_PER_RUN, partition_keys
 from orchestration.steps import StepOutput, step_failure, yield_materializations
 from resources import LakeIOManager, LakeResource
@@ -56,7 +56,8 @@ class PullConfig(dg.Config):
 
 @dg.multi_asset(
     name="raw__kalshi_series",
-    outs={name.split("/")[1]: table_output(name, "kalshi") for name in SERIES_TABLES},
+    group_name="raw",
+    outs={name.split("/")[1]: dg.AssetOut(key=name.split("/"), kinds={"kalshi"}) for name in SERIES_TABLES},
     pool=KALSHI_POOL,
     retry_policy=RETRY,
 )
@@ -69,7 +70,8 @@ def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi:
 
 @dg.multi_asset(
     name="raw__kalshi_archive",
-    outs={name.split("/")[1]: table_output(name, "kalshi") for name in ARCHIVE_TABLES},
+    group_name="raw",
+    outs={name.split("/")[1]: dg.AssetOut(key=name.split("/"), kinds={"kalshi"}) for name in ARCHIVE_TABLES},
     pool=KALSHI_POOL,
     retry_policy=RETRY,
 )
@@ -107,7 +109,8 @@ def _pull_listing(  # noqa: PLR0917
 
 @dg.multi_asset(
     name="kalshi_day",
-    outs={name.split("/")[1]: table_output(name, "kalshi") for name in KALSHI_TABLES},
+    group_name="raw",
+    outs={name.split("/")[1]: dg.AssetOut(key=name.split("/"), kinds={"kalshi"}) for name in KALSHI_TABLES},
     deps=[dg.AssetDep(key("raw/kalshi_archive"))],
     partitions_def=DAY,
     backfill_policy=DAYS_PER_RUN,
@@ -135,7 +138,8 @@ def kalshi_day(
 
 @dg.multi_asset(
     name="polymarket_day",
-    outs={name.split("/")[1]: table_output(name, "polymarket") for name in POLYMARKET_TABLES},
+    group_name="raw",
+    outs={name.split("/")[1]: dg.AssetOut(key=name.split("/"), kinds={"polymarket"}) for name in POLYMARKET_TABLES},
     partitions_def=DAY,
     backfill_policy=DAYS_PER_RUN,
     pool=POLYMARKET_POOL,

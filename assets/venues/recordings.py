@@ -7,7 +7,6 @@ import dagster as dg
 
 from bellwether.recordings.frames import read_batches, to_gap_rows
 from bellwether.recordings.gaps import build_gap_report
-from orchestration.asset_declarations import table_output
 from orchestration.partitions import INDEPENDENT
 from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager
@@ -19,7 +18,8 @@ RECORDING_TABLES = ("raw/recordings", "raw/recording_gaps")
 
 @dg.multi_asset(
     name="recording",
-    outs={name.split("/")[1]: table_output(name, "kalshi") for name in RECORDING_TABLES},
+    group_name="raw",
+    outs={name.split("/")[1]: dg.AssetOut(key=name.split("/"), kinds={"kalshi"}) for name in RECORDING_TABLES},
     partitions_def=RECORDING,
     backfill_policy=INDEPENDENT,
 )

@@ -9,7 +9,7 @@ from bellwether.checks.data_docs import build_data_docs
 from bellwether.lake.warehouse import covered_files, query
 from bellwether.settings import settings
 from bellwether.tables import TABLES
-from orchestration.asset_declarations import file_asset, key
+from orchestration.asset_declarations import key, site_link
 from resources import LakeResource, WarehouseResource
 from resources.io_manager import format_size
 from resources.reports import chart_metadata
@@ -25,13 +25,12 @@ class PublishConfig(dg.Config):
 
 
 @dg.asset(
-    **file_asset(
-        "summary/warehouse",
-        "The published DuckDB file: views over the lake's files, marts as tables; replaced as a whole, never written in place.",
-        "duckdb",
-        site_page="data/index.html",
-        where="The file is `warehouse.duckdb`; `bellwether query SQL` queries it.",
-    ),
+    key=["summary", "warehouse"],
+    group_name="summary",
+    description="The published DuckDB file: views over the lake's files, marts as tables; replaced as a whole, never written in place.\n\n"
+    "The file is `warehouse.duckdb`; `bellwether query SQL` queries it.",
+    kinds={"duckdb"},
+    metadata={"page": site_link("data/index.html")},
     deps=[key(name) for name in TABLES],
     pool="warehouse",
 )
@@ -68,13 +67,12 @@ def warehouse(
 
 
 @dg.asset(
-    **file_asset(
-        "summary/site",
-        "The static site: every leaderboard, forecast, backtest, decision and market of the published warehouse as pages; replaced as a whole.",
-        "html",
-        site_page="index.html",
-        where="`bellwether site` builds it, too.",
-    ),
+    key=["summary", "site"],
+    group_name="summary",
+    description="The static site: every leaderboard, forecast, backtest, decision and market of the published warehouse as pages; replaced as a whole.\n\n"
+    "`bellwether site` builds it, too.",
+    kinds={"html"},
+    metadata={"page": site_link("index.html")},
     deps=[warehouse],
     pool="site",
 )
@@ -96,14 +94,12 @@ def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
 
 
 @dg.asset(
-    **file_asset(
-        "summary/data_docs",
-        "Data Docs: Great Expectations' validation of every published table against its rules; replaced as a whole.",
-        "great_expectations",
-        "html",
-        site_page="data/index.html",
-        where="The folder `data-docs` is next to the site.",
-    ),
+    key=["summary", "data_docs"],
+    group_name="summary",
+    description="Data Docs: Great Expectations' validation of every published table against its rules; replaced as a whole.\n\n"
+    "The folder `data-docs` is next to the site.",
+    kinds={"great_expectations", "html"},
+    metadata={"page": site_link("data/index.html")},
     deps=[warehouse],
     check_specs=[
         dg.AssetCheckSpec("rules_hold", asset=["summary", "data_docs"], description="Every published table meets all of its rules.")
