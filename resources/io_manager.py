@@ -83,6 +83,8 @@ class LakeIOManager(dg.ConfigurableIOManager):
         if step is None:
             self._commit(staged)
         else:
+            # Later outputs of this step may be computed from this one.
+            self._loaded.setdefault(step.step.key, {})[declared.name] = {manifest.partition: manifest for manifest in written.values()}
             self._switch(step, context.name, staged)
         seconds = time.perf_counter() - started
         if step is not None:

@@ -38,7 +38,17 @@ DECIDED_TABLES = (
     "arena/trades",
     "arena/evidence",
 )
-BOOK_TABLES = ("arena/settlements", "arena/ledger", "arena/positions", "arena/scores", "arena/portfolios", "arena/leaderboard")
+#: Tables computed from the facts, each with those of the same step that it is computed from.
+BOOK_TABLES = {
+    "arena/settlements": (),
+    "arena/ledger": ("arena/settlements",),
+    "arena/positions": ("arena/ledger",),
+    "arena/scores": ("arena/ledger",),
+    "arena/portfolios": ("arena/ledger",),
+    "arena/leaderboard": ("arena/ledger", "arena/positions", "arena/scores", "arena/portfolios"),
+}
+#: Books that are stored even if they do not balance.
+_UNCHECKED = ("arena/settlements", "arena/ledger", "arena/positions")
 FACT_TABLES = ("arena/agents", "arena/decisions", "arena/refusals", "arena/trades", "arena/evidence", "arena/prices")
 
 
@@ -92,7 +102,11 @@ def universe(
     # Each table depends on its own previous week: a backfill then runs them together, week after week.
     # Evidence concerns the trades of earlier weeks.
     internal_asset_deps={
-        name.split("/")[1]: {key("arena/universe"), key(name), *([key("arena/trades")] if name == "arena/evidence" else [])}
+        name.split("/")[1]: {
+            key("arena/universe"),
+            key(name),
+            *([key("arena/agents"), key("arena/trades")] if name == "arena/evidence" else []),
+        }
         for name in DECIDED_TABLES
     },
     partitions_def=WEEK,
@@ -216,7 +230,10 @@ def _spending_metadata(world: "WeekContext", week: date) -> dict[str, float]:
     group_name="arena",
     kinds={"polymarket"},
     partitions_def=DAY,
-    deps=[dg.AssetDep(key(name), partition_mapping=dg.AllPartitionMapping()) for name in ("arena/trades", "arena/evidence")],
+    deps=[
+        dg.AssetDep(key(f"arena/{name}"), partition_mapping=dg.AllPartitionMapping())
+        for name in ("universe", "agents", "trades", "evidence")
+    ],
     backfill_policy=DAYS_PER_RUN,
     pool="arena",
 )
@@ -240,6 +257,7 @@ def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str,
         for name in BOOK_TABLES
     },
     ins={name.split("/")[1]: whole_table(table(name)) for name in FACT_TABLES},
+    internal_asset_deps={name.split("/")[1]: set(map(key, (*FACT_TABLES, *books))) for name, books in BOOK_TABLES.items()},
     check_specs=[
         dg.AssetCheckSpec(
             "invariants", asset=key("arena/ledger"), description="The ledger balances, and every fact was booked.", blocking=True
@@ -263,7 +281,7 @@ def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slic
         raise dg.Failure(str(error), allow_retries=False) from error
     selected = context.op_execution_context.selected_output_names
     wanted = [name for name in BOOK_TABLES if name.split("/")[1] in selected]
-    for name in (name for name in wanted if name in BOOK_TABLES[:3]):
+    for name in (name for name in wanted if name in _UNCHECKED):
         yield dg.Output(results.frames[name], name.split("/")[1])
     broken = [f"{violation.rule}: {violation.where}: {violation.found}" for violation in results.violations]
     checks = (
@@ -276,7 +294,7 @@ def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slic
         raise dg.Failure(f"the books do not balance; nothing is ranked by them: {'; '.join(broken[:3])}", allow_retries=False)
     curves = chart_metadata({"equity": _draw_equity(loaded, results)}) if {"portfolios", "leaderboard"} & selected else {}
     metadata = {"arena/portfolios": curves, "arena/leaderboard": {**_leaderboard_metadata(results.frames["arena/leaderboard"]), **curves}}
-    for name in (name for name in wanted if name in BOOK_TABLES[3:]):
+    for name in (name for name in wanted if name not in _UNCHECKED):
         yield dg.Output(results.frames[name], name.split("/")[1], metadata=metadata.get(name))
 
 

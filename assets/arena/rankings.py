@@ -53,6 +53,10 @@ def read_submissions(universe: pl.DataFrame) -> pl.DataFrame:
         for name in RANKING_TABLES
     },
     ins={source.short_name: whole_table(source) for source in _READ},
+    internal_asset_deps={
+        name.split("/")[1]: {key("arena/agents")} if name == "arena/releases" else {key(source.name) for source in _READ}
+        for name in RANKING_TABLES
+    },
     can_subset=True,
 )
 def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Output]:

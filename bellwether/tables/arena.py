@@ -252,6 +252,7 @@ EVIDENCE = Table(
     key=("week", "market_id", "known_at"),
     partitioned_by=("week",),
     history=("arena/trades",),
+    ignored=("arena/agents",),
     version="3",
 )
 
@@ -350,6 +351,7 @@ PRICES = Table(
     partitioned_by=("day",),
     often=True,
     history=("arena/trades", "arena/evidence"),
+    ignored=("arena/universe", "arena/agents"),
     version="2",
 )
 

@@ -78,6 +78,14 @@ def test_every_asset_has_a_description_an_owner_a_page_and_its_columns(defs: dg.
             assert ("sql" in node.kinds) == (ROOT / "sql" / f"{asset.to_user_string()}.sql").is_file(), asset
 
 
+def test_assets_depend_on_the_tables_that_their_sql_reads(defs: dg.Definitions) -> None:
+    graph, names = defs.resolve_asset_graph(), {declared.short_name for declared in TABLES.values()}
+    for name, text in ((name, ROOT / "sql" / f"{name}.sql") for name in TABLES):
+        if text.is_file():
+            read = duckdb.get_table_names(re.sub(r"\$\w+", "NULL", text.read_text(encoding="utf-8")))
+            assert read & names <= {parent.path[-1] for parent in graph.get(key(name)).parent_keys}, name
+
+
 def test_what_clocks_renew_has_a_deadline_where_time_passes(defs: dg.Definitions) -> None:
     def deadlines(found: dg.Definitions) -> set[str]:
         graph = found.resolve_asset_graph()
@@ -181,8 +189,8 @@ def test_each_table_of_a_week_is_made_after_its_week_before(defs: dg.Definitions
     graph = defs.resolve_asset_graph()
     for name in DECIDED_TABLES:
         node = graph.get(key(name))
-        trades = {key("arena/trades")} if name == "arena/evidence" else set()
-        assert node.parent_keys == {key("arena/universe"), key(name)} | trades
+        facts = {key("arena/agents"), key("arena/trades")} if name == "arena/evidence" else set()
+        assert node.parent_keys == {key("arena/universe"), key(name)} | facts
         mapping = node.partition_mappings[key(name)]
         assert isinstance(mapping, dg.TimeWindowPartitionMapping)
         assert (mapping.start_offset, mapping.end_offset) == (-1, -1)
