@@ -80,8 +80,8 @@ VENUES = Domain(
     },
     tables=("bellwether.tables.raw", "bellwether.tables.recordings", "bellwether.tables.clean"),
     rules="bellwether.checks.venues",
-    definitions="assets.venues.definitions",
-    demo="assets.venues.runs:demo",
+    definitions="assets.raw.definitions",
+    demo="assets.raw.runs:demo",
 )
 
 
@@ -110,7 +110,7 @@ REPLAY = Domain(
     definitions="assets.replay.definitions",
     partitions={"agent": "bellwether.replay.registry:agents"},
     demo="assets.replay.runs:demo",
-    results="assets.replay.results:print_comparison",
+    results="assets.replay.runs:print_comparison",
 )
 
 
@@ -128,15 +128,15 @@ ARENA = Domain(
     rules="bellwether.arena.checks",
     definitions="assets.arena.definitions",
     demo="assets.arena.runs:demo",
-    results="assets.arena.results:print_rankings",
+    results="assets.arena.runs:print_rankings",
 )
 
 
 WAREHOUSE = Domain(
     "warehouse",
     groups={"summary": "the published DuckDB file, and the static site based on it"},
-    definitions="assets.warehouse.definitions",
-    demo="assets.warehouse.runs:demo",
+    definitions="assets.summary.definitions",
+    demo="assets.summary.runs:demo",
 )
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import httpx
 
-from assets.venues.raw import KALSHI_TABLES, POLYMARKET_TABLES, select_rows
+from assets.raw.assets import KALSHI_TABLES, POLYMARKET_TABLES, select_rows
 from bellwether.lake import Lake
 from bellwether.tables import table
 from bellwether.venues.day import PullPlan

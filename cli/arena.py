@@ -78,9 +78,8 @@ def run(day: datetime | None, weeks: int, *, dry_run: bool, as_json: bool) -> No
             raise click.BadParameter("--dry-run shows one week; leave --weeks out")
         _preview_week(last, as_json=as_json)
         return
-    from assets.arena.results import print_rankings
-    from assets.arena.runs import run_weeks
-    from assets.warehouse.runs import publish
+    from assets.arena.runs import print_rankings, run_weeks
+    from assets.summary.runs import publish
     from bellwether.arena.weekly.summary import render_summary_lines, summarise_run
 
     with runner() as work:
@@ -267,7 +266,7 @@ def resolve(market: str) -> None:
     The methodology's rules decide.
     """
     from assets.arena import runs
-    from assets.warehouse.runs import publish
+    from assets.summary.runs import publish
     from bellwether.arena.weekly.interventions import require_bets
 
     require_bets(open_lake(), market, "resolving")
@@ -314,7 +313,7 @@ def archive(cohort: datetime, by: str, reason: str) -> None:
 def _intervene(act: Callable[[WeekContext], Intervention]) -> None:
     """Record an operator's intervention, update the tables that depend on it, publish, and print a summary. act: records it."""
     from assets.arena.runs import apply_intervention
-    from assets.warehouse.runs import publish
+    from assets.summary.runs import publish
 
     with open_arena() as world:
         intervention = act(world)

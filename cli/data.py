@@ -57,8 +57,8 @@ def pull(first: datetime | None, last: datetime | None, *, refresh: bool, archiv
             raise click.BadParameter(f"LAST ({end}) is before FIRST ({begin})")
         _require_days(begin, end)
 
-    from assets.venues import runs
-    from assets.warehouse.runs import publish
+    from assets.raw import runs
+    from assets.summary.runs import publish
     from orchestration.run_session import runner
 
     if first is None:

@@ -1,6 +1,6 @@
 """Daily partitions of this world, and conversion and grouping of partition keys.
 
-Not here: other partitions (assets/<domain>/partitions.py).
+Not here: other partitions (assets/<group>/partitions.py).
 Concept: https://docs.dagster.io/guides/build/partitions-and-backfills
 """
 

@@ -1,6 +1,6 @@
 """Execution of a command's runs: in this process, or in a fleet by its workers.
 
-Not here: the order of jobs (assets/<domain>/runs.py) and outdated partitions (bellwether/lake/staleness.py).
+Not here: the order of jobs (assets/<group>/runs.py) and outdated partitions (bellwether/lake/staleness.py).
 Concept: https://docs.dagster.io/guides/build/jobs/job-execution
 """
 

@@ -98,7 +98,7 @@ def selected(home: Path, **variables: str) -> Iterator[None]:
 
 def pull_days(runner: Runner) -> None:
     """Pull the days of both venues."""
-    from assets.venues import runs
+    from assets.raw import runs
 
     runs.pull_series(runner)
     runs.scan_archive(runner)
@@ -147,7 +147,7 @@ def correct(runner: Runner) -> None:
 
 def publish(runner: Runner) -> None:
     """Publish the warehouse."""
-    from assets.warehouse.runs import publish as publish_warehouse
+    from assets.summary.runs import publish as publish_warehouse
 
     publish_warehouse(runner)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets.arena import assets, marks, rankings
-from assets.arena.jobs import JOBS
-from assets.arena.schedules import SCHEDULES, SENSORS
+from assets.arena import assets
+from assets.arena.jobs import JOBS, SCHEDULES, SENSORS
 from bellwether.settings import Settings
 from resources.arena import ArenaResource
 
@@ -14,9 +13,9 @@ from resources.arena import ArenaResource
 def definitions(config: Settings) -> dg.Definitions:
     """Build the assets, jobs, schedules, sensors and resources of the arena."""
     return dg.Definitions(
-        assets=dg.load_assets_from_modules([assets, rankings]),
-        jobs=(*JOBS, marks.MARKS_NOW),
-        schedules=(*SCHEDULES, marks.hourly_marks),
+        assets=dg.load_assets_from_modules([assets]),
+        jobs=JOBS,
+        schedules=SCHEDULES,
         sensors=SENSORS,
         resources={"arena": ArenaResource.of(config)},
     )

@@ -144,7 +144,7 @@ def evaluate(
     begun: evaluation to resume. Returns None or the error of each forecaster.
     """
     from assets.benchmark.runs import evaluate_release
-    from assets.warehouse.runs import publish
+    from assets.summary.runs import publish
 
     assert limits.dollars is not None
     evaluation = begun or _evaluations().begin(Evaluation.of(chosen.release, chosen.named, limits.dollars, questions, datetime.now(UTC)))

@@ -10,7 +10,7 @@ import polars as pl
 from assets.benchmark import jobs
 from assets.benchmark.jobs import RANKING_TABLES, SCORE_TABLES
 from assets.benchmark.partitions import FORECASTER, RELEASE
-from assets.warehouse.runs import publish
+from assets.summary.runs import publish
 from bellwether import forecasting
 from bellwether.errors import BellwetherError
 from bellwether.questions import ReleaseName

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.replay import assets
-from assets.replay.jobs import JOBS
-from assets.replay.sensors import recorded_episodes
+from assets.replay.jobs import JOBS, recorded_episodes
 from bellwether.settings import Settings
 from resources.recordings import EpisodesResource
 

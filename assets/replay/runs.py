@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from assets.raw.assets import RECORDING, RECORDING_TABLES
+from assets.raw.jobs import RECORDINGS
 from assets.replay import jobs
 from assets.replay.assets import BACKTEST_TABLES
 from assets.replay.partitions import AGENT, EPISODE
-from assets.venues.jobs import RECORDINGS
-from assets.venues.recordings import RECORDING, RECORDING_TABLES
 from bellwether.errors import BellwetherError
+from bellwether.lake.warehouse import query
 from bellwether.recordings.captures import import_captures
 from bellwether.replay.episode_builder.sources import outdated_episodes
+from bellwether.replay.results.text_tables import comparison_table, print_table
+from bellwether.report.trading_inputs import agent_titles
 from bellwether.sandbox.replayer import CAPTURES
 from bellwether.settings import settings
 from orchestration.runner import Runner
@@ -48,3 +51,8 @@ def run_backtests(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherEr
     ends = work.run_due(jobs.BACKTEST, BACKTEST_TABLES, pairs, "backtest", go_on=True)
     work.run_if_due(jobs.STANDING, ("replay/summary", "replay/report"), "comparison and report of agents")
     return ends
+
+
+def print_comparison() -> None:
+    """Print the published comparison of all agents."""
+    print_table(comparison_table(query(settings().warehouse_uri, "FROM replay.summary"), agent_titles()))

@@ -13,12 +13,11 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from assets.arena import marks, runs
-from assets.arena.jobs import AGENTS, BOOKS, MARKS
+from assets.arena import jobs, runs
+from assets.arena.jobs import AGENTS, BOOKS, MARKS, past_marks, resolutions, weekly_decisions
 from assets.arena.partitions import WEEK as PARTITIONS
 from assets.arena.queries import open_table_reader
-from assets.arena.schedules import past_marks, resolutions, weekly_decisions
-from assets.warehouse.sensors import _PROCESS, publisher
+from assets.summary.jobs import _PROCESS, publisher
 from bellwether.arena.identity import week_of
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.results import Facts, compute_results
@@ -115,7 +114,7 @@ def test_the_books_are_folded_and_the_failure_reported_when_the_present_cannot_b
     failed = runs.update_results(work, present=True)
     assert (launched, "the venue is away" in str(failed)) == (["arena books"], True)
     monkeypatch.setattr(runs, "run_weeks", lambda work, weeks, **config: failed)
-    monkeypatch.setattr("assets.warehouse.runs.publish", lambda work: launched.append("publication"))
+    monkeypatch.setattr("assets.summary.runs.publish", lambda work: launched.append("publication"))
     done = CliRunner().invoke(main, ["arena", "run", "--week", str(FIRST), "--json"])
     assert done.exit_code == 1
     assert "the venue is away. All else is done; the same command marks it" in " ".join(done.stderr.split())
@@ -200,7 +199,7 @@ def _check_tick(world: World, now: datetime, monkeypatch: pytest.MonkeyPatch) ->
             dg.build_schedule_context(instance=world.instance, resources={"arena": resource(world, "arena")}) as context,
         ):
             patch.setattr(Polymarket, "fetch_midpoints", None)
-            return marks.hourly_marks(context)  # type: ignore[return-value]
+            return jobs.hourly_marks(context)  # type: ignore[return-value]
 
     prices, day = table("arena/prices"), (str(now.date()),)
     stored = rows(world, "arena/prices")
@@ -208,13 +207,13 @@ def _check_tick(world: World, now: datetime, monkeypatch: pytest.MonkeyPatch) ->
     asked = ask()
     assert isinstance(asked, dg.RunRequest) and asked.tags == PROMPT
     pauses: list[int] = []
-    monkeypatch.setattr(marks, "sleep", pauses.append)
-    done = world.defs.resolve_job_def(marks.MARKS_NOW.name).execute_in_process(instance=world.instance)
+    monkeypatch.setattr(jobs, "sleep", pauses.append)
+    done = world.defs.resolve_job_def(jobs.MARKS_NOW.name).execute_in_process(instance=world.instance)
     assert (done.success, pauses, len(done.get_asset_materialization_events())) == (True, [600] * 5, 1)
     assert rows(world, "arena/prices").drop("known_at").equals(stored.drop("known_at"))
     event = world.instance.get_latest_materialization_event(key("arena/prices"))
     assert event is not None and event.asset_materialization is not None and event.asset_materialization.partition == day[0]
-    world.instance.create_run_for_job(marks.MARKS_NOW, status=dg.DagsterRunStatus.STARTED)
+    world.instance.create_run_for_job(jobs.MARKS_NOW, status=dg.DagsterRunStatus.STARTED)
     assert isinstance(ask(), dg.SkipReason)
 
 
@@ -246,7 +245,7 @@ def test_the_clock_requests_the_present_week_alone(demo: World) -> None:
 def test_sensors_request_nothing_where_no_live_cohort_holds_anything(demo: World) -> None:
     assert not tick(demo, resolutions).run_requests
     with dg.build_schedule_context(instance=demo.instance, resources={"arena": resource(demo, "arena")}) as context:
-        skipped = marks.hourly_marks(context)
+        skipped = jobs.hourly_marks(context)
     assert isinstance(skipped, dg.SkipReason) and "no live cohort has an open position" in str(skipped.skip_message)
 
 

@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 
 from assets.benchmark.partitions import automatic
+from assets.raw.runs import _outdated_days
 from assets.replay.partitions import automatic as automatic_agents
-from assets.venues.runs import _outdated_days
 from bellwether import checks
 from bellwether.errors import QualityError
 from bellwether.settings import settings

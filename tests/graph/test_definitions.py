@@ -19,8 +19,8 @@ from assets.arena.assets import DECIDED_TABLES
 from assets.arena.partitions import WEEK
 from assets.benchmark.assets import ForecastConfig, ScoreConfig
 from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER, forecaster_list, forecasters
+from assets.raw.assets import RECORDING
 from assets.replay.partitions import EPISODE, EPISODE_AGENT
-from assets.venues.recordings import RECORDING
 from bellwether.forecasting import without_key
 from bellwether.lake import meta
 from bellwether.lake.meta import build_dictionary

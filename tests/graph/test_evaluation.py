@@ -206,7 +206,7 @@ def test_in_a_fleet_the_runs_send_the_requests_with_the_keys_of_workers(monkeypa
     sent: list[object] = []
     monkeypatch.setattr("assets.benchmark.evaluation._send_calls", lambda *request: sent.append(request) or {})
     monkeypatch.setattr("assets.benchmark.runs.evaluate_release", release)
-    monkeypatch.setattr("assets.warehouse.runs.publish", lambda work: None)
+    monkeypatch.setattr("assets.summary.runs.publish", lambda work: None)
     model: Any = SimpleNamespace(name="model", model=SimpleNamespace(key_variable="NO_SUCH_KEY"))
     chosen = evaluation.EvaluationPlan(RELEASE, ["model"], {"model": model}, [model])
     begun = Evaluation("evaluate-20260701T000000Z", RELEASE, ("model",), Decimal(1), {})

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.venues import runs
-from assets.venues.raw import DAY_TABLES
+from assets.raw import runs
+from assets.raw.assets import DAY_TABLES
 from bellwether.lake import Manifest
 from bellwether.sandbox.server import serve
 from bellwether.settings import Venue

@@ -17,9 +17,9 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
-from assets.venues import runs
-from assets.venues.raw import _require_newer, kalshi_series, select_rows
-from assets.venues.schedules import CLOCK, PATIENCE, daily_pull, days_to_pull, final_days, followed_days, old_days, weekly_series
+from assets.raw import runs
+from assets.raw.assets import _require_newer, kalshi_series, select_rows
+from assets.raw.jobs import CLOCK, PATIENCE, daily_pull, days_to_pull, final_days, followed_days, old_days, weekly_series
 from bellwether.console import Silent
 from bellwether.errors import QualityError
 from bellwether.lake import Lake

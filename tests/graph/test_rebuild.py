@@ -12,9 +12,9 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
+from assets.raw import runs
 from assets.replay.runs import run_backtests
-from assets.venues import runs
-from assets.warehouse.sensors import publisher
+from assets.summary.jobs import publisher
 from bellwether.lake.warehouse import publish as publish_lake
 from bellwether.lake.warehouse import query
 from bellwether.tables import table

@@ -8,10 +8,9 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from assets.replay.sensors import recorded_episodes
-from assets.venues.jobs import RECORDINGS
-from assets.venues.recordings import RECORDING_TABLES
-from assets.venues.sensors import finished_recordings
+from assets.raw.assets import RECORDING_TABLES
+from assets.raw.jobs import RECORDINGS, finished_recordings
+from assets.replay.jobs import recorded_episodes
 from bellwether import settings as settings_module
 from bellwether.lake import Lake
 from bellwether.recordings.recorder import Recorder

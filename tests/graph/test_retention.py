@@ -8,7 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.venues import runs
+from assets.raw import runs
 from bellwether.lake import Lake
 from bellwether.settings import Settings
 from bellwether.tables.raw import KALSHI_PULLS

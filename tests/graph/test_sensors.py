@@ -13,8 +13,8 @@ import dagster as dg
 import pytest
 
 from assets.benchmark.partitions import forecasters
-from assets.warehouse import assets, runs
-from assets.warehouse.sensors import _PROCESS, publisher, site_builder
+from assets.summary import assets, runs
+from assets.summary.jobs import _PROCESS, publisher, site_builder
 from bellwether.errors import ConfigError
 from bellwether.forecasting import available, without_key
 from bellwether.lake import Lake, publications

@@ -12,7 +12,7 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from assets.venues import runs
+from assets.raw import runs
 from bellwether import checks
 from bellwether.checks import CheckOutcome
 from bellwether.errors import BellwetherError, QualityError

@@ -20,7 +20,7 @@ from dagster._utils.error import SerializableErrorInfo
 from dagster_graphql.schema import create_schema
 from sqlalchemy.exc import OperationalError
 
-from assets.warehouse.runs import publish
+from assets.summary.runs import publish
 from bellwether.console import Silent
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import settings

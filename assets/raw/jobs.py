@@ -1,6 +1,6 @@
-"""Schedules of the venues: the daily pull, and the weekly list of series.
+"""Jobs that pull, clean and check data of the venues, and the schedules and the sensor that request them.
 
-Concept: https://docs.dagster.io/guides/automate/schedules
+Concept: https://docs.dagster.io/guides/automate
 """
 
 from __future__ import annotations
@@ -11,15 +11,42 @@ from datetime import date, timedelta
 import dagster as dg
 import polars as pl
 
-from assets.venues.jobs import DAILY as DAILY_PULL
-from assets.venues.jobs import SERIES
+from assets.clean.assets import CLEAN_TABLES
+from assets.raw.assets import ARCHIVE_TABLES, DAY_TABLES, RECORDING, RECORDING_TABLES, SERIES_TABLES
+from bellwether.errors import LakeError
+from bellwether.recordings.recording import RecordingStatus
 from bellwether.settings import Venue, settings
+from bellwether.tables import table
 from bellwether.tables.raw import KALSHI_PULLS, KALSHI_SERIES, POLYMARKET_PULLS
 from bellwether.tables.schema import WEEKLY
 from bellwether.venues.wire.rejects import PATIENCE
+from orchestration.asset_declarations import select
+from orchestration.automation import find_missing
+from orchestration.checks import LAKE_CHECKS
 from orchestration.partitions import DAY
 from orchestration.run_priority import AUTOMATIC
 from resources import LakeResource
+from resources.recordings import RecordingsResource
+
+#: The list of series, which belongs to no day.
+SERIES = dg.define_asset_job("series", select(*SERIES_TABLES), description="Pull the list of series.")
+#: Markets at the historical endpoints of the venue, for days before its cutoff.
+ARCHIVE = dg.define_asset_job("archive", select(*ARCHIVE_TABLES), description="Scan the venue's archive of settled markets.")
+#: A day from pull to checked clean rows.
+DAYS = dg.define_asset_job(
+    "days", select(*DAY_TABLES, *CLEAN_TABLES) - LAKE_CHECKS, description="Pull, clean and check UTC days of all venues."
+)
+#: The same with the list of series, if none is stored.
+DAILY = dg.define_asset_job(
+    "daily",
+    select(*SERIES_TABLES, *DAY_TABLES, *CLEAN_TABLES) - LAKE_CHECKS,
+    description="Pull, clean and check a UTC day of all venues, with the list of series if none is stored.",
+)
+#: A recording of a stream.
+RECORDINGS = dg.define_asset_job("recordings", select(*RECORDING_TABLES), description="Store a recording and its gap report in the lake.")
+
+JOBS = (SERIES, ARCHIVE, DAYS, DAILY, RECORDINGS)
+
 
 #: Age of a day from which it is no longer pulled automatically.
 LONGEST = timedelta(days=730)
@@ -70,7 +97,7 @@ _PULLS = {Venue.KALSHI: KALSHI_PULLS, Venue.POLYMARKET: POLYMARKET_PULLS}
 
 
 @dg.schedule(
-    job=DAILY_PULL,
+    job=DAILY,
     cron_schedule="20 1 * * *",
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
@@ -108,3 +135,34 @@ def weekly_series(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
         run_config={"ops": {"raw__kalshi_series": _REFRESH}},
         tags=AUTOMATIC,
     )
+
+
+@dg.sensor(
+    job=RECORDINGS,
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Stores every finished recording in the lake. An aborted one becomes a partition, which an operator can materialize.",
+)
+def finished_recordings(
+    context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
+) -> dg.SensorResult | dg.SkipReason:
+    """Add a partition for each recording that is no longer written (finished or interrupted), and request a run for each finished one not in the
+    lake.
+    """
+    ended = {}
+    stored = {partition[0]: manifest.rows for partition, manifest in lake.lake.manifests(table("raw/recordings")).items()}
+    for recording in recordings.all():
+        try:
+            if recording.status is not RecordingStatus.RECORDING:
+                ended[recording.name] = recording.done
+        except LakeError as error:
+            context.log.warning(f"left out: {error}")
+    new = find_missing(ended, context.instance.get_dynamic_partitions(str(RECORDING.name)))
+    runs = [
+        dg.RunRequest(run_key=f"{name}@{summary['ended_at']}@{summary['frames']}", partition_key=name, tags=AUTOMATIC)
+        for name, summary in ended.items()
+        if summary is not None and stored.get(name) != summary["frames"]
+    ]
+    if not runs and not new:
+        return dg.SkipReason("the lake has every finished recording")
+    return dg.SensorResult(run_requests=runs, dynamic_partitions_requests=[RECORDING.build_add_request(new)] if new else [])

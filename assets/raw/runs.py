@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from assets.venues import jobs
-from assets.venues.clean import CLEAN_TABLES
-from assets.venues.raw import ARCHIVE_TABLES, DAY_TABLES, SERIES_TABLES
+from assets.clean.assets import CLEAN_TABLES
+from assets.raw import jobs
+from assets.raw.assets import ARCHIVE_TABLES, DAY_TABLES, SERIES_TABLES
 from bellwether.errors import BellwetherError, QualityError
 from bellwether.lake import Lake
 from bellwether.lake.staleness import TableInputs

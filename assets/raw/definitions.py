@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets.venues import clean, raw, recordings
-from assets.venues.jobs import JOBS
-from assets.venues.schedules import daily_pull, weekly_series
-from assets.venues.sensors import finished_recordings
+from assets.clean import assets as clean
+from assets.raw import assets as raw
+from assets.raw.jobs import JOBS, daily_pull, finished_recordings, weekly_series
 from bellwether.settings import Settings, Venue
 from resources.recordings import RecordingsResource
 from resources.venues import KalshiVenue, PolymarketVenue, WorldResource
@@ -18,7 +17,7 @@ def definitions(config: Settings) -> dg.Definitions:
     world = WorldResource.of(config)
     sample = {"candle_days": config.candle_days, "candle_markets": config.candle_markets}
     return dg.Definitions(
-        assets=dg.load_assets_from_modules([raw, recordings, clean]),
+        assets=dg.load_assets_from_modules([raw, clean]),
         jobs=JOBS,
         schedules=(daily_pull, weekly_series),
         sensors=(finished_recordings,),

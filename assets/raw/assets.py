@@ -1,4 +1,7 @@
-"""Raw tables: verbatim data of the venues, one partition per UTC day. Objects that do not fit ("rejects") are stored with the reason."""
+"""Raw tables: verbatim data of the venues, one partition per UTC day, and recordings of their streams.
+
+Objects that do not fit ("rejects") are stored with the reason.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -10,14 +13,17 @@ import dagster as dg
 from bellwether.concurrency import each
 from bellwether.errors import LakeError
 from bellwether.lake import Lake
+from bellwether.recordings.frames import read_batches, to_gap_rows
+from bellwether.recordings.gaps import build_gap_report
 from bellwether.settings import settings
 from bellwether.tables import Table, table
 from bellwether.tables.raw import KALSHI_ARCHIVE
 from orchestration.asset_declarations import key
-from orchestration.partitions import DAY, DAYS_PER_RUN, partition_keys
-from orchestration.steps import StepOutput, step_failure, yield_materializations
+from orchestration.partitions import DAY, DAYS_PER_RUN, INDEPENDENT, partition_keys
+from orchestration.steps import PartitionRows, StepOutput, make_each, step_failure, yield_materializations
 from resources import LakeIOManager, LakeResource
 from resources.io_manager import Unchanged
+from resources.recordings import RecordingsResource
 from resources.venues import KalshiVenue, PolymarketVenue, VenueResource
 
 T = TypeVar("T")
@@ -236,3 +242,37 @@ def _day_outputs(
     requests = {"requests": sum(pull.requests for pull in pulls.values())}
     for name, part in tables.items():
         yield dg.Output({day: select_rows(lake, name, part, pull) for day, pull in pulls.items()}, name.split("/")[1], metadata=requests)
+
+
+RECORDING = dg.DynamicPartitionsDefinition(name="recording")
+RECORDING_TABLES = ("raw/recordings", "raw/recording_gaps")
+
+
+@dg.multi_asset(
+    name="recording",
+    group_name="raw",
+    outs={name.split("/")[1]: dg.AssetOut(key=name.split("/"), kinds={"kalshi"}) for name in RECORDING_TABLES},
+    partitions_def=RECORDING,
+    backfill_policy=INDEPENDENT,
+)
+def recording(
+    context: dg.AssetExecutionContext, recordings: RecordingsResource, io_manager: dg.ResourceParam[LakeIOManager]
+) -> Iterator[StepOutput]:
+    """Store the frames of a finished recording in order of arrival, and its gap report."""
+
+    def make(name: str) -> PartitionRows:
+        ended = recordings.load_ended(name)
+        report = build_gap_report(ended)
+        numbers: dict[str, Any] = {
+            "frames": report.frames,
+            "connections": report.connections,
+            "lost": report.lost,
+            "holes expected": report.partial,
+            "book outages": len(report.outages),
+            "duplicates": report.duplicates,
+            "inversions": report.inversions,
+        }
+        metadata = {"raw/recordings": {"status": str(ended.status), **numbers}, "raw/recording_gaps": numbers}
+        return {"raw/recordings": read_batches(ended), "raw/recording_gaps": to_gap_rows(report)}, metadata
+
+    yield from make_each(context, io_manager, RECORDING_TABLES, make)

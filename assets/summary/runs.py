@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assets.warehouse import jobs
+from assets.summary import jobs
 from bellwether.errors import BellwetherError
 from bellwether.lake.warehouse import publication_time, tables_written_since
 from bellwether.settings import settings

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets.warehouse import assets
-from assets.warehouse.jobs import DATA_DOCS, PUBLISH, SITE
-from assets.warehouse.sensors import daily_data_docs, publisher, site_builder
+from assets.summary import assets
+from assets.summary.jobs import DATA_DOCS, PUBLISH, SITE, daily_data_docs, publisher, site_builder
 from bellwether.settings import Settings
 
 

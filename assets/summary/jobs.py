@@ -1,4 +1,7 @@
-"""Sensors and the schedule that publish the warehouse, build its site and validate its tables."""
+"""Jobs that publish the warehouse, build the site and validate the tables, and the sensors and the schedule that request them.
+
+Concept: https://docs.dagster.io/guides/automate
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,23 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
-from assets.warehouse.jobs import DATA_DOCS, PUBLISH, SITE
 from bellwether.errors import LakeError
 from bellwether.lake.warehouse import publication_time, tables_written_since
 from bellwether.settings import settings
+from orchestration.asset_declarations import select
 from orchestration.orphaned_runs import is_in_progress, running_commands
 from orchestration.run_priority import AUTOMATIC
 from resources import LakeResource, WarehouseResource
+
+#: The published DuckDB file.
+PUBLISH = dg.define_asset_job("publish", select("summary/warehouse"), description="Publish the warehouse.")
+
+#: The static site.
+SITE = dg.define_asset_job("site", select("summary/site"), description="Build the static site of the warehouse.")
+
+#: Great Expectations over the published tables.
+DATA_DOCS = dg.define_asset_job("data_docs", select("summary/data_docs"), description="Validate the published tables and build Data Docs.")
+
 
 #: Minimum time between publications of frequently written tables, or while a command is running.
 _OFTEN = timedelta(hours=1)

@@ -1,0 +1,1 @@
+"""Dagster assets of the clean tables: the same columns for both venues."""
