@@ -62,12 +62,12 @@ def is_reported(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 
 
 @dg.run_failure_sensor(
-    name="failures",
+    name="alert_failures",
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Alarms once when a run fails, until a run of the same job and partition succeeds. BELLWETHER_NOTIFY names the channels.",
 )
-def failures(context: dg.RunFailureSensorContext) -> None:
+def alert_failures(context: dg.RunFailureSensorContext) -> None:
     """Send one alarm per incident. If an alarm cannot be delivered, the tick fails, and the next failure of the same subject sends the alarm."""
     run = context.dagster_run
     if run.tags.get(LAUNCHED_BY) == COMMAND:
@@ -133,7 +133,7 @@ def evaluate_check(check: LakeCheck, lake: Lake, now: datetime, reported: Iterab
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Alarms when the arena is stuck: missing cohorts, decisions past their deadline, markets closed for long. Once per week and market.",
 )
-def stuck(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipReason:
+def alert_stuck_arena(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipReason:
     """Evaluate the checks of the whole lake, and send alarms about new failures. Alarms that cannot be delivered are sent again at the next tick."""
     config = settings()
     reported = json.loads(context.cursor) if context.cursor else {}
@@ -147,4 +147,4 @@ def stuck(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipRea
     return dg.SkipReason(f"{count} stuck, reported" if count else "nothing is stuck")
 
 
-SENSORS = (failures, stuck)
+SENSORS = (alert_failures, alert_stuck_arena)

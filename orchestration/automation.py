@@ -1,4 +1,4 @@
-"""Shared sensors: `automation`, which requests runs for outdated partitions, and the one that adds partitions for names in the registry.
+"""Shared sensors: `update_tables`, which requests runs for outdated partitions, and the one that adds partitions for names in the registry.
 
 Not here: staleness (bellwether/lake/staleness.py), registries (bellwether/domains.py) and schedules (definitions.py).
 Concept: https://docs.dagster.io/guides/automate/sensors
@@ -212,7 +212,7 @@ def _unfinished_runs(context: dg.SensorEvaluationContext) -> Iterator[tuple[Iter
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Updates derived tables after changes of their inputs; models that cost money only if the settings name them.",
 )
-def automation(context: dg.SensorEvaluationContext, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
+def update_tables(context: dg.SensorEvaluationContext, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
     """Request runs for outdated partitions; none while a command is running."""
     assert context.repository_def is not None
     if running_commands(context.instance):
@@ -255,7 +255,7 @@ _REGISTERED = ", ".join(name for domain in load_domains() for name in domain.par
     default_status=dg.DefaultSensorStatus.RUNNING,
     description=f"Adds partitions of registered names: {_REGISTERED}.",
 )
-def registry(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+def add_partitions(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
     """Add a partition for each registered name that has none. If a registry cannot be read, the tick fails."""
     requests = registered_partitions(context.instance)
     if not requests:
@@ -265,4 +265,4 @@ def registry(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipRe
     return dg.SensorResult(dynamic_partitions_requests=requests)
 
 
-SENSORS = (registry, automation)
+SENSORS = (add_partitions, update_tables)

@@ -31,8 +31,8 @@ from resources.venues import WorldResource
 EXECUTOR = dg.multiprocess_executor.configured({"max_concurrent": 2, "start_method": {"forkserver": {"preload_modules": [__name__]}}})
 # Called in each step, which the preloaded process forks.
 register_after_fork(EXECUTOR, kill_with_run)
-daily_operations = dg.ScheduleDefinition(
-    name="daily_operations",
+check_whole_lake = dg.ScheduleDefinition(
+    name="check_whole_lake",
     job=OPERATIONS,
     cron_schedule="20 3 * * *",
     tags=AUTOMATIC,
@@ -40,8 +40,8 @@ daily_operations = dg.ScheduleDefinition(
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Every day at 03:20 UTC, after the pull: checks freshness, completeness, prices and rate limits of the lake.",
 )
-daily_prune = dg.ScheduleDefinition(
-    name="daily_prune",
+prune_runs = dg.ScheduleDefinition(
+    name="prune_runs",
     job=PRUNE,
     cron_schedule="20 4 * * *",
     tags=AUTOMATIC,
@@ -49,7 +49,7 @@ daily_prune = dg.ScheduleDefinition(
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Every day at 04:20 UTC: deletes finished runs older than BELLWETHER_KEEP_RUNS_DAYS, and pages of superseded pulls.",
 )
-SCHEDULES = (daily_operations, daily_prune)
+SCHEDULES = (check_whole_lake, prune_runs)
 
 
 def resources(config: Settings) -> dict[str, Any]:

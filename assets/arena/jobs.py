@@ -52,7 +52,7 @@ BOOKS = dg.define_asset_job(
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Sunday 00:05 UTC: starts the week's cohort and makes its decisions; then hourly until the deadline while a decision is open, and once more for answers that were not executed.",
 )
-def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
+def make_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
     """Request a run for the current week while decisions are open. Only in the first hour may this run start the week's cohort."""
     from bellwether.arena.weekly.queries import has_unexecuted_answer, is_week_decided
 
@@ -78,11 +78,11 @@ def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Polls markets with live bets that are due; less often the longer nothing changes.",
 )
-def resolutions(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
+def poll_markets(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
     """Request one run that polls all markets whose next poll is due."""
     from bellwether.arena.weekly.evidence import list_due_markets
 
-    world = arena.world("resolutions")
+    world = arena.world("poll_markets")
     week = week_of(world.now()).isoformat()
     due = list_due_markets(world)
     if not due or week not in set(WEEK.get_partition_keys()):
@@ -97,7 +97,7 @@ def resolutions(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Marks past days with positions of reconstructed cohorts when trades or evidence are newer.",
 )
-def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
+def reconstruct_marks(context: dg.SensorEvaluationContext, arena: ArenaResource, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
     """Request a run for each range of days whose marks (prices of positions) are out of date. While trades and evidence stay the same, at most once
     a day.
     """
@@ -115,8 +115,8 @@ def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource, lake: 
     return requests or dg.SkipReason("every past day with positions of reconstructed cohorts is marked")
 
 
-daily_books = dg.ScheduleDefinition(
-    name="daily_books",
+update_books = dg.ScheduleDefinition(
+    name="update_books",
     job=BOOKS,
     cron_schedule="30 0 * * *",
     execution_timezone="UTC",
@@ -168,7 +168,7 @@ def MARKS_NOW() -> None:
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Every hour: requests a run that stores changed prices of positions of live cohorts in arena/prices, at six ticks.",
 )
-def hourly_marks(context: dg.ScheduleEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
+def mark_positions(context: dg.ScheduleEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
     """Request a run that stores current prices, unless no position is open or the previous run is in progress. No request is sent to a venue."""
     from bellwether.arena.weekly.held_prices import has_open_positions
 
@@ -180,5 +180,5 @@ def hourly_marks(context: dg.ScheduleEvaluationContext, arena: ArenaResource) ->
 
 
 JOBS = (WEEKS, EVIDENCE, AGENTS, MARKS, MARKS_NOW, BOOKS)
-SCHEDULES = (weekly_decisions, hourly_marks, daily_books)
-SENSORS = (resolutions, past_marks)
+SCHEDULES = (make_decisions, mark_positions, update_books)
+SENSORS = (poll_markets, reconstruct_marks)

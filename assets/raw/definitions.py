@@ -6,7 +6,7 @@ import dagster as dg
 
 from assets.clean import assets as clean
 from assets.raw import assets as raw
-from assets.raw.jobs import JOBS, daily_pull, finished_recordings, weekly_series
+from assets.raw.jobs import JOBS, import_recordings, pull_days, pull_series
 from bellwether.settings import Settings, Venue
 from resources.recordings import RecordingsResource
 from resources.venues import KalshiVenue, PolymarketVenue, WorldResource
@@ -19,8 +19,8 @@ def definitions(config: Settings) -> dg.Definitions:
     return dg.Definitions(
         assets=dg.load_assets_from_modules([raw, clean]),
         jobs=JOBS,
-        schedules=(daily_pull, weekly_series),
-        sensors=(finished_recordings,),
+        schedules=(pull_days, pull_series),
+        sensors=(import_recordings,),
         resources={
             "recordings": RecordingsResource(path=str(config.recordings_path)),
             "kalshi": KalshiVenue(

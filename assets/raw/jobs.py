@@ -51,8 +51,8 @@ JOBS = (SERIES, ARCHIVE, DAYS, DAILY, RECORDINGS)
 #: Age of a day from which it is no longer pulled automatically.
 LONGEST = timedelta(days=730)
 _WEEK = 7
-#: Tag of runs of this schedule.
-CLOCK = {"bellwether/clock": "daily_pull"}
+#: Tag that Dagster gives the runs of the schedule `pull_days`.
+CLOCK = {"dagster/schedule_name": "pull_days"}
 
 
 def days_to_pull(today: date, final: Collection[date], followed: Collection[date]) -> list[date]:
@@ -103,7 +103,7 @@ _PULLS = {Venue.KALSHI: KALSHI_PULLS, Venue.POLYMARKET: POLYMARKET_PULLS}
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Every day at 01:20 UTC: pulls yesterday's markets, and days of the last 45 that are not final; older days with open markets weekly.",
 )
-def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
+def pull_days(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Request one run for each day that is to be pulled. Days that this world does not have are skipped."""
     tick = context.scheduled_execution_time
     existing, today = set(DAY.get_partition_keys()), tick.date()
@@ -118,7 +118,7 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
     is_late = series is not None and tick - series.written_at > WEEKLY
     for number, day in enumerate(days):
         config = {"raw__kalshi_series": _REFRESH} if is_late and number == 0 else {}
-        yield dg.RunRequest(run_key=f"{day}@{tick:%Y-%m-%d}", partition_key=day, run_config={"ops": config}, tags={**CLOCK, **AUTOMATIC})
+        yield dg.RunRequest(run_key=f"{day}@{tick:%Y-%m-%d}", partition_key=day, run_config={"ops": config}, tags=AUTOMATIC)
 
 
 @dg.schedule(
@@ -128,7 +128,7 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Every Monday at 00:40 UTC: pulls the list of series with categories and fees.",
 )
-def weekly_series(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+def pull_series(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     """Request a run that pulls the list of series, even if a stored list is recent."""
     return dg.RunRequest(
         run_key=f"{context.scheduled_execution_time:%Y-%m-%d}",
@@ -143,7 +143,7 @@ def weekly_series(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Stores every finished recording in the lake. An aborted one becomes a partition, which an operator can materialize.",
 )
-def finished_recordings(
+def import_recordings(
     context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
 ) -> dg.SensorResult | dg.SkipReason:
     """Add a partition for each recording that is no longer written (finished or interrupted), and request a run for each finished one not in the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.replay import assets
-from assets.replay.jobs import JOBS, recorded_episodes
+from assets.replay.jobs import JOBS, build_episodes
 from bellwether.settings import Settings
 from resources.recordings import EpisodesResource
 
@@ -15,6 +15,6 @@ def definitions(config: Settings) -> dg.Definitions:
     return dg.Definitions(
         assets=dg.load_assets_from_modules([assets]),
         jobs=JOBS,
-        sensors=(recorded_episodes,),
+        sensors=(build_episodes,),
         resources={"store": EpisodesResource(path=str(config.episodes_path), tapes=str(config.tapes_path))},
     )

@@ -42,7 +42,7 @@ JOBS = (EPISODES, BOOKS, BACKTEST, STANDING, TRADING)
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Builds the episodes of every recording in the lake, and rebuilds those without a result when the lake has new data.",
 )
-def recorded_episodes(
+def build_episodes(
     context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
 ) -> dg.SensorResult | dg.SkipReason:
     """Add a partition for each episode of finished recordings, and request a run for each outdated episode."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.summary import assets
-from assets.summary.jobs import DATA_DOCS, PUBLISH, SITE, daily_data_docs, publisher, site_builder
+from assets.summary.jobs import DATA_DOCS, PUBLISH, SITE, build_site, publish_warehouse, validate_warehouse
 from bellwether.settings import Settings
 
 
@@ -14,6 +14,6 @@ def definitions(config: Settings) -> dg.Definitions:
     return dg.Definitions(
         assets=dg.load_assets_from_modules([assets]),
         jobs=[PUBLISH, SITE, DATA_DOCS],
-        schedules=[daily_data_docs],
-        sensors=[publisher, site_builder],
+        schedules=[validate_warehouse],
+        sensors=[publish_warehouse, build_site],
     )

@@ -30,7 +30,7 @@ DATA_DOCS = dg.define_asset_job("data_docs", select("summary/data_docs"), descri
 
 #: Minimum time between publications of frequently written tables, or while a command is running.
 _OFTEN = timedelta(hours=1)
-#: Names this process in the publisher's cursor.
+#: Names this process in the cursors of the sensors.
 _PROCESS = secrets.token_hex(4)
 
 
@@ -40,7 +40,9 @@ _PROCESS = secrets.token_hex(4)
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Publishes the warehouse when the lake has changed.",
 )
-def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
+def publish_warehouse(
+    context: dg.SensorEvaluationContext, lake: LakeResource, warehouse: WarehouseResource
+) -> dg.RunRequest | dg.SkipReason:
     """Request a publication if the lake has changed since the latest one.
 
     The first run of a day and of a process removes superseded files. A failed publication is retried the next day, or after a change.
@@ -66,7 +68,7 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Rebuilds the static site after a publication.",
 )
-def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
+def build_site(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
     """Request a build of the site if a site exists and is out of date.
 
     The first site is built on request only. A failed build is retried the next day, or after the next publication.
@@ -98,7 +100,7 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Every day at 03:40 UTC: validates the published tables with Great Expectations.",
 )
-def daily_data_docs(context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
+def validate_warehouse(context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
     """Request a run that validates the published tables; skip if no warehouse is published."""
     return dg.RunRequest(tags=AUTOMATIC) if publication_time(warehouse.database) else dg.SkipReason("nothing is published")
 

@@ -124,7 +124,15 @@ def test_no_sensor_and_no_condition_requests_a_run(demo_copy: World, monkeypatch
             found = tick(demo_copy, sensor)
             assert not found.run_requests and not found.dynamic_partitions_requests, sensor.name
             evaluated.add(sensor.name)
-    expected = {"registry", "finished_recordings", "recorded_episodes", "publisher", "resolutions", "past_marks", "automation"}
+    expected = {
+        "add_partitions",
+        "import_recordings",
+        "build_episodes",
+        "publish_warehouse",
+        "poll_markets",
+        "reconstruct_marks",
+        "update_tables",
+    }
     assert evaluated >= expected
 
 

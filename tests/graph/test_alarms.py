@@ -16,7 +16,7 @@ from bellwether.notify import Alarm, NotDelivered
 from bellwether.settings import Channel, settings
 from bellwether.tables import table
 from orchestration import alarms
-from orchestration.alarms import evaluate_check, failures, report_stuck, run_subject, stuck
+from orchestration.alarms import alert_failures, alert_stuck_arena, evaluate_check, report_stuck, run_subject
 from orchestration.runner import TAGS
 from resources import LakeResource
 from tests.unit.arena.world import row_of
@@ -82,8 +82,8 @@ def _launch(instance: dg.DagsterInstance, partition: str, tags: dict[str, str] |
         return
     run = instance.get_run_by_id(done.run_id)
     assert run is not None
-    context = dg.build_run_status_sensor_context("failures", done.get_run_failure_event(), instance, run).for_run_failure()
-    failures(context)
+    context = dg.build_run_status_sensor_context("alert_failures", done.get_run_failure_event(), instance, run).for_run_failure()
+    alert_failures(context)
 
 
 def test_a_failure_alarms_once_until_the_same_partition_has_succeeded(instance: dg.DagsterInstance, operators: Operators) -> None:
@@ -139,7 +139,7 @@ def test_a_run_that_failed_and_its_repetition_are_one_alarm_of_one_tick(operator
 
         def tick(cursor: str | None) -> str | None:
             with dg.build_sensor_context(instance=instance, cursor=cursor, definitions=DEFS) as context:
-                return failures.evaluate_tick(context).cursor
+                return alert_failures.evaluate_tick(context).cursor
 
         cursor = tick(None)
         for _ in range(2):
@@ -209,7 +209,7 @@ def test_the_sensor_tells_of_a_missed_cohort_and_keeps_that_in_its_cursor(
         said, cursor = [], None
         for _ in range(2):
             context = dg.build_sensor_context(instance=empty, cursor=cursor, resources={"lake": LakeResource(uri=str(tmp_path))})
-            said.append(str(stuck(context).skip_message))  # type: ignore[union-attr]
+            said.append(str(alert_stuck_arena(context).skip_message))  # type: ignore[union-attr]
             cursor = context.cursor
     assert said == ["1 stuck, reported"] * 2
     assert json.loads(cursor or "")["cohort_of_the_week"] == ["2026-06-14"]

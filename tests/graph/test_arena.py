@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 from assets.arena import jobs, runs
-from assets.arena.jobs import AGENTS, BOOKS, MARKS, past_marks, resolutions, weekly_decisions
+from assets.arena.jobs import AGENTS, BOOKS, MARKS, make_decisions, poll_markets, reconstruct_marks
 from assets.arena.partitions import WEEK as PARTITIONS
 from assets.arena.queries import open_table_reader
-from assets.summary.jobs import _PROCESS, publisher
+from assets.summary.jobs import _PROCESS, publish_warehouse
 from bellwether.arena.identity import week_of
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.results import Facts, compute_results
@@ -199,7 +199,7 @@ def _check_tick(world: World, now: datetime, monkeypatch: pytest.MonkeyPatch) ->
             dg.build_schedule_context(instance=world.instance, resources={"arena": resource(world, "arena")}) as context,
         ):
             patch.setattr(Polymarket, "fetch_midpoints", None)
-            return jobs.hourly_marks(context)  # type: ignore[return-value]
+            return jobs.mark_positions(context)  # type: ignore[return-value]
 
     prices, day = table("arena/prices"), (str(now.date()),)
     stored = rows(world, "arena/prices")
@@ -221,7 +221,7 @@ def test_the_clock_requests_the_present_week_alone(demo: World) -> None:
     def ask(at: datetime) -> dg.RunRequest | dg.SkipReason:
         means = {"arena": resource(demo, "arena")}
         with dg.build_schedule_context(instance=demo.instance, scheduled_execution_time=at, resources=means) as context:
-            found = weekly_decisions(context)
+            found = make_decisions(context)
         assert isinstance(found, dg.RunRequest | dg.SkipReason)
         return found
 
@@ -243,20 +243,20 @@ def test_the_clock_requests_the_present_week_alone(demo: World) -> None:
 
 
 def test_sensors_request_nothing_where_no_live_cohort_holds_anything(demo: World) -> None:
-    assert not tick(demo, resolutions).run_requests
+    assert not tick(demo, poll_markets).run_requests
     with dg.build_schedule_context(instance=demo.instance, resources={"arena": resource(demo, "arena")}) as context:
-        skipped = jobs.hourly_marks(context)
+        skipped = jobs.mark_positions(context)
     assert isinstance(skipped, dg.SkipReason) and "no live cohort has an open position" in str(skipped.skip_message)
 
 
 def test_marks_of_past_weeks_are_requested_once_their_trades_change(demo_copy: World) -> None:
-    assert not tick(demo_copy, past_marks).run_requests
+    assert not tick(demo_copy, reconstruct_marks).run_requests
     trades, week = table("arena/trades"), (str(SECOND),)
     own = demo_copy.lake.slice(trades, [week]).read()
     before = manifest(demo_copy, "arena/trades", *week)
     demo_copy.lake.write(trades, week, [own[:1], own[1:]], run_id="others")
     assert before != manifest(demo_copy, "arena/trades", *week)
-    found, again = (tick(demo_copy, past_marks).run_requests for _ in range(2))
+    found, again = (tick(demo_copy, reconstruct_marks).run_requests for _ in range(2))
     assert found and [one.run_key for one in found] == [one.run_key for one in again], "fired twice, they are the same runs"
     assert found[0].tags[RANGE_START] == str(SECOND), "the days before are not concerned"
 
@@ -265,22 +265,22 @@ def test_marks_of_past_weeks_are_requested_once_their_trades_change(demo_copy: W
 def test_requested_marks_of_past_weeks_are_up_to_date_afterwards(demo_copy: World) -> None:
     demo_copy.lake.write(table("arena/trades"), (str(SECOND),), rows(demo_copy, "arena/trades").filter(week=SECOND), run_id="others")
     location(demo_copy, "arena/prices", str(SECOND)).unlink()
-    found = tick(demo_copy, past_marks).run_requests
+    found = tick(demo_copy, reconstruct_marks).run_requests
     assert found
     for one in found:
         days = keys_between(DAY, one.tags[RANGE_START], one.tags[RANGE_END], demo_copy.instance)
         demo_copy.runner().launch(MARKS, "marks", partitions=days)
-    assert not tick(demo_copy, past_marks).run_requests
+    assert not tick(demo_copy, reconstruct_marks).run_requests
 
 
 def test_marks_alone_are_published_once_an_hour(demo_copy: World) -> None:
     cursor = f"{datetime.now(UTC):%Y-%m-%d} {_PROCESS}"
     last = max(demo_copy.lake.manifests(table("arena/prices")))
     demo_copy.lake.write(table("arena/prices"), last, table("arena/prices").empty(), run_id="tick")
-    found = tick(demo_copy, publisher, cursor)
+    found = tick(demo_copy, publish_warehouse, cursor)
     assert not found.run_requests and "once an hour" in str(found.skip_message)
     demo_copy.lake.write(table("arena/leaderboard"), (), rows(demo_copy, "arena/leaderboard").head(1), run_id="more")
-    assert tick(demo_copy, publisher, cursor).run_requests
+    assert tick(demo_copy, publish_warehouse, cursor).run_requests
 
 
 def run_command(*words: str) -> str:

@@ -20,7 +20,7 @@ from bellwether import checks
 from bellwether.errors import QualityError
 from bellwether.settings import settings
 from bellwether.tables import table
-from orchestration.automation import _BLOCKED, BACK_OFF, MADE_FROM, UpdatePlan, automation, run_requests
+from orchestration.automation import _BLOCKED, BACK_OFF, MADE_FROM, UpdatePlan, run_requests, update_tables
 from orchestration.orphaned_runs import ProcessLock
 from resources.models import payer
 from tests.demo_home import RELEASE, World, forecast, publish
@@ -43,7 +43,7 @@ def fresh(demo_copy: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def requested_partitions(world: World) -> set[tuple[str, str]]:
     """Return tables and partitions of the runs that the sensor requests."""
     found = set()
-    for request in tick(world, automation).run_requests or ():
+    for request in tick(world, update_tables).run_requests or ():
         tags = request.tags
         first = request.partition_key or tags.get("dagster/partition") or tags.get("dagster/asset_partition_range_start", "")
         assert tags.get("dagster/asset_partition_range_end", first) == first

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from assets.raw import runs
 from assets.raw.assets import _require_newer, kalshi_series, select_rows
-from assets.raw.jobs import CLOCK, PATIENCE, daily_pull, days_to_pull, final_days, followed_days, old_days, weekly_series
+from assets.raw.jobs import CLOCK, PATIENCE, days_to_pull, final_days, followed_days, old_days, pull_days, pull_series
 from bellwether.console import Silent
 from bellwether.errors import QualityError
 from bellwether.lake import Lake
@@ -69,7 +69,7 @@ def lake(tmp_path: Path) -> LakeResource:
 def tick(at: datetime, lake: LakeResource) -> list[dg.RunRequest | dg.SkipReason]:
     """Return the requests of the schedule at `at`."""
     with dg.instance_for_test() as instance, dg.build_schedule_context(instance=instance, scheduled_execution_time=at) as context:
-        return list(daily_pull(context, lake=lake))  # type: ignore[call-overload]
+        return list(pull_days(context, lake=lake))  # type: ignore[call-overload]
 
 
 def test_at_first_yesterday_alone_is_pulled() -> None:
@@ -131,7 +131,7 @@ def test_what_stays_open_beyond_patience_is_looked_at_once_a_week(lake: LakeReso
 
 
 def test_the_weekly_list_of_series_asks_the_venue_again() -> None:
-    request = weekly_series(dg.build_schedule_context(scheduled_execution_time=datetime(2026, 3, 9, 0, 40, tzinfo=UTC)))
+    request = pull_series(dg.build_schedule_context(scheduled_execution_time=datetime(2026, 3, 9, 0, 40, tzinfo=UTC)))
     assert isinstance(request, dg.RunRequest)
     job = build_defs().resolve_job_def("series")
     assert dg.validate_run_config(job, request.run_config)["ops"]["raw__kalshi_series"]["config"] == {"refresh": True}

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from assets.raw import runs
 from assets.replay.runs import run_backtests
-from assets.summary.jobs import publisher
+from assets.summary.jobs import publish_warehouse
 from bellwether.lake.warehouse import publish as publish_lake
 from bellwether.lake.warehouse import query
 from bellwether.tables import table
@@ -44,7 +44,7 @@ def test_a_moved_home_needs_a_publication_and_no_run(demo: World, moved: World) 
     assert (refused.exit_code, "publish it again: `bellwether warehouse`" in refused.output) == (1, True), "it would read the original"
     assert files(moved) == files(demo)
     assert UpdatePlan(moved.defs.resolve_asset_graph(), moved.lake, moved.instance).due() == []
-    assert tick(moved, publisher).run_requests
+    assert tick(moved, publish_warehouse).run_requests
     publish_lake(moved.lake, moved.config.warehouse_uri)
     found = CliRunner().invoke(main, ["query", ROWS, "--json"], catch_exceptions=False)
     assert json.loads(found.stdout) == query(demo.config.warehouse_uri, ROWS).to_dicts()

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from assets.raw.assets import RECORDING_TABLES
-from assets.raw.jobs import RECORDINGS, finished_recordings
-from assets.replay.jobs import recorded_episodes
+from assets.raw.jobs import RECORDINGS, import_recordings
+from assets.replay.jobs import build_episodes
 from bellwether import settings as settings_module
 from bellwether.lake import Lake
 from bellwether.recordings.recorder import Recorder
@@ -65,7 +65,7 @@ def test_finished_recordings_are_requested_with_the_same_key_until_they_are_impo
         record(root, name, SNAPSHOT, delta(2))
     (root / "damaged" / "done.json").write_text("{")
     record(root, "unfinished", SNAPSHOT, finish=False)
-    first, second = ask(world, finished_recordings), ask(world, finished_recordings)
+    first, second = ask(world, import_recordings), ask(world, import_recordings)
     added = [key for request in first.dynamic_partitions_requests or () for key in request.partition_keys]
     assert {"unfinished", "whole"} <= set(added)
     assert [request.partition_key for request in first.run_requests or ()] == ["whole"]
@@ -75,7 +75,7 @@ def test_finished_recordings_are_requested_with_the_same_key_until_they_are_impo
         assert take(world, "whole").success
         digests.append([world.lake.slice(table(name)).manifests[0].digest for name in RECORDING_TABLES])
     assert digests[0] == digests[1], "the same recording gives the same bytes"
-    assert not ask(world, finished_recordings).run_requests
+    assert not ask(world, import_recordings).run_requests
 
 
 def test_frames_and_gaps_reach_the_lake_and_lost_frames_fail_a_check(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,15 +95,15 @@ def test_frames_and_gaps_reach_the_lake_and_lost_frames_fail_a_check(world: Worl
 def test_a_recording_that_is_being_written_is_refused(world: World) -> None:
     with Recorder(world.config.recordings_path / "live", ABOUT) as recorder:
         recorder.write(Frame(1_770_000_000_000_000_000, 1, 0, SNAPSHOT))
-        assert not ask(world, finished_recordings).run_requests
+        assert not ask(world, import_recordings).run_requests
         assert not take(world, "live").success
     assert not world.lake.manifests(table("raw/recordings"))
 
 
 def test_an_imported_recording_requests_its_episode_with_the_same_key_until_it_is_built(demo_copy: World) -> None:
-    assert not ask(demo_copy, recorded_episodes).run_requests
+    assert not ask(demo_copy, build_episodes).run_requests
     forget_partition(demo_copy.lake, table("replay/episodes"), (EVENT,))
-    asked = [[(run.partition_key, run.run_key) for run in ask(demo_copy, recorded_episodes).run_requests or ()] for _ in range(2)]
+    asked = [[(run.partition_key, run.run_key) for run in ask(demo_copy, build_episodes).run_requests or ()] for _ in range(2)]
     assert [event for event, _ in asked[0]] == [EVENT]
     assert asked[0] == asked[1]
 

@@ -14,7 +14,7 @@ import pytest
 
 from assets.benchmark.partitions import forecasters
 from assets.summary import assets, runs
-from assets.summary.jobs import _PROCESS, publisher, site_builder
+from assets.summary.jobs import _PROCESS, build_site, publish_warehouse
 from bellwether.errors import ConfigError
 from bellwether.forecasting import available, without_key
 from bellwether.lake import Lake, publications
@@ -23,7 +23,7 @@ from bellwether.replay.registry import agents
 from bellwether.settings import Settings, settings
 from bellwether.site import contents, read_warehouse_state
 from bellwether.tables import table
-from orchestration.automation import registered_partitions, registry
+from orchestration.automation import add_partitions, registered_partitions
 from orchestration.orphaned_runs import ProcessLock
 from orchestration.runner import RunStats
 from resources import LakeResource, WarehouseResource
@@ -39,7 +39,7 @@ def tick(lake: LakeResource, warehouse: WarehouseResource, *, runs: tuple[dg.Dag
     with dg.DagsterInstance.ephemeral() as instance:
         for run in runs:
             instance.add_run(run)
-        found = publisher(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse)
+        found = publish_warehouse(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse)
     assert isinstance(found, dg.RunRequest | dg.SkipReason)
     return found
 
@@ -92,9 +92,9 @@ def test_a_publication_whose_process_was_killed_holds_none_back(places: tuple[La
         run = dg.DagsterRun(job_name="publish", run_id=str(uuid.uuid4()), status=dg.DagsterRunStatus.STARTED, tags=command.tags)
         instance.add_run(run)
         context = dg.build_sensor_context(instance=instance)
-        assert isinstance(publisher(context, lake=lake, warehouse=warehouse), dg.SkipReason)
+        assert isinstance(publish_warehouse(context, lake=lake, warehouse=warehouse), dg.SkipReason)
         command.close()
-        assert isinstance(publisher(context, lake=lake, warehouse=warehouse), dg.RunRequest)
+        assert isinstance(publish_warehouse(context, lake=lake, warehouse=warehouse), dg.RunRequest)
 
 
 def test_what_a_command_writes_is_published_when_it_ends_or_after_an_hour(
@@ -105,13 +105,13 @@ def test_what_a_command_writes_is_published_when_it_ends_or_after_an_hour(
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         command = ProcessLock(instance)
         store(lake.lake, "one")
-        found = publisher(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse)
+        found = publish_warehouse(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse)
         assert isinstance(found, dg.SkipReason) and "a command is running" in str(found.skip_message)
         os.utime(warehouse.database, (time.time(), time.time() - 3700))
-        assert isinstance(publisher(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse), dg.RunRequest)
+        assert isinstance(publish_warehouse(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse), dg.RunRequest)
         os.utime(warehouse.database)
         command.close()
-        assert isinstance(publisher(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse), dg.RunRequest)
+        assert isinstance(publish_warehouse(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse), dg.RunRequest)
 
 
 def test_later_ticks_of_a_day_compare_nothing_unless_a_table_was_written(places: tuple[LakeResource, WarehouseResource]) -> None:
@@ -120,9 +120,9 @@ def test_later_ticks_of_a_day_compare_nothing_unless_a_table_was_written(places:
     warehouse.publish(lake.lake)
     with dg.DagsterInstance.ephemeral() as instance:
         context = dg.build_sensor_context(instance=instance, cursor=f"{datetime.now(UTC):%Y-%m-%d} {_PROCESS}")
-        assert isinstance(publisher(context, lake=lake, warehouse=warehouse), dg.SkipReason)
+        assert isinstance(publish_warehouse(context, lake=lake, warehouse=warehouse), dg.SkipReason)
         store(lake.lake, "two")
-        found = publisher(context, lake=lake, warehouse=warehouse)
+        found = publish_warehouse(context, lake=lake, warehouse=warehouse)
     assert isinstance(found, dg.RunRequest)
     assert found.run_config == {"ops": {"summary__warehouse": {"config": {"vacuum": False}}}}
 
@@ -145,7 +145,7 @@ def test_a_daemon_without_a_warehouse_of_its_own_compares_the_pointer(bucket: st
     with dg.DagsterInstance.ephemeral() as instance:
 
         def tick(cursor: str | None = f"{datetime.now(UTC):%Y-%m-%d} {_PROCESS}") -> dg.RunRequest | dg.SkipReason:
-            found = publisher(dg.build_sensor_context(instance=instance, cursor=cursor), lake=lake, warehouse=warehouse)
+            found = publish_warehouse(dg.build_sensor_context(instance=instance, cursor=cursor), lake=lake, warehouse=warehouse)
             assert isinstance(found, dg.RunRequest | dg.SkipReason)
             return found
 
@@ -171,18 +171,18 @@ def test_the_site_follows_the_warehouse(places: tuple[LakeResource, WarehouseRes
         context = dg.build_sensor_context(instance=instance)
         store(lake.lake, "one")
         warehouse.publish(lake.lake)
-        unasked = site_builder(context, warehouse=warehouse)
+        unasked = build_site(context, warehouse=warehouse)
         assert isinstance(unasked, dg.SkipReason) and "no site has been built" in str(unasked.skip_message)
         built[0] = read_warehouse_state(warehouse.database)
         for _ in range(2):
-            assert isinstance(site_builder(context, warehouse=warehouse), dg.SkipReason)
+            assert isinstance(build_site(context, warehouse=warehouse), dg.SkipReason)
         store(lake.lake, "two")
         warehouse.publish(lake.lake)
-        found = site_builder(context, warehouse=warehouse)
+        found = build_site(context, warehouse=warehouse)
         assert isinstance(found, dg.RunRequest) and read_warehouse_state(warehouse.database) in str(found.run_key)
         assert built[0] not in str(found.run_key)
         Path(warehouse.database).write_bytes(b"damaged")
-        assert isinstance(site_builder(context, warehouse=warehouse), dg.SkipReason)
+        assert isinstance(build_site(context, warehouse=warehouse), dg.SkipReason)
 
 
 def launched(lake: LakeResource, warehouse: WarehouseResource) -> list[str]:
@@ -245,13 +245,13 @@ def test_a_site_that_was_built_is_built_again_after_the_next_publication(
 
 def test_the_first_tick_adds_everything_registered_and_the_next_nothing() -> None:
     with dg.DagsterInstance.ephemeral() as instance:
-        result = registry(dg.build_sensor_context(instance=instance))
+        result = add_partitions(dg.build_sensor_context(instance=instance))
         assert isinstance(result, dg.SensorResult)
         added = {request.partitions_def_name: list(request.partition_keys) for request in result.dynamic_partitions_requests or ()}
         assert added == {"release": list(releases_here()), "forecaster": forecasters(), "agent": list(agents())}
         for name, keys in added.items():
             instance.add_dynamic_partitions(name, keys)
-        assert isinstance(registry(dg.build_sensor_context(instance=instance)), dg.SkipReason)
+        assert isinstance(add_partitions(dg.build_sensor_context(instance=instance)), dg.SkipReason)
 
 
 def test_a_new_forecaster_in_the_users_registry_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +262,7 @@ def test_a_new_forecaster_in_the_users_registry_is_added(tmp_path: Path, monkeyp
         instance.add_dynamic_partitions("agent", list(agents()))
         monkeypatch.setenv("BELLWETHER_REGISTRY", str(tmp_path))
         settings.cache_clear()
-        result = registry(dg.build_sensor_context(instance=instance))
+        result = add_partitions(dg.build_sensor_context(instance=instance))
         assert isinstance(result, dg.SensorResult)
         assert [list(request.partition_keys) for request in result.dynamic_partitions_requests or ()] == [["mine"]]
 
@@ -272,7 +272,7 @@ def test_a_registry_that_cannot_be_read_fails_the_tick(tmp_path: Path, monkeypat
     monkeypatch.setenv("BELLWETHER_REGISTRY", str(tmp_path))
     settings.cache_clear()
     with dg.DagsterInstance.ephemeral() as instance, pytest.raises(ConfigError, match="constnat"):
-        registry(dg.build_sensor_context(instance=instance))
+        add_partitions(dg.build_sensor_context(instance=instance))
 
 
 def test_the_registry_says_which_forecasters_lack_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_the_registry_says_which_forecasters_lack_a_key(monkeypatch: pytest.Monk
     with dg.DagsterInstance.ephemeral() as instance:
         for request in registered_partitions(instance):
             instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
-        found = registry(dg.build_sensor_context(instance=instance))
+        found = add_partitions(dg.build_sensor_context(instance=instance))
         assert isinstance(found, dg.SkipReason)
         assert "mine (key missing: OPENAI_API_KEY)" in str(found.skip_message)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
