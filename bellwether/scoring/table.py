@@ -99,7 +99,8 @@ def parse_outcomes(table: ForecastTable, column: str, *, fractional: bool) -> pl
 def parse_weights(table: ForecastTable, column: str) -> pl.Series:
     """Parse positive weights. Raises `ScoringError` for any other value."""
     values = parse_numbers(table.frame[column]).fill_null(0)
-    _check(table, column, (values > 0) & values.is_finite(), "is no weight; give a positive number, or leave the row out")
+    remedy = "is no weight; give a positive number, or leave the row out"
+    _check(table, column, (values > 0) & values.is_finite(), remedy, values)
     top = int(values.arg_max() or 0)
     if len(values) and values[top] / _LARGEST_RATIO > values.min():
         table.refuse(top, column, f"is more than {_LARGEST_RATIO:.0e} times the smallest weight; correct one, or leave the row out")

@@ -68,6 +68,7 @@ FILES = [
     ("model,question_id,p,outcome\na,q1,0.1,1\nb,q1,0.2,0\n", "line 3, column 'outcome': '0' on question 'q1' differs from"),
     ("p,outcome,weight\n0.1,1,1\n0.2,0,0\n", "line 3, column 'weight': '0'"),
     ("p,outcome,weight\n0.1,1,1\n0.2,0,1e300\n", "line 3, column 'weight': '1e300'"),
+    ("p,outcome,weight\n0.1,1,1\n0.2,0,\n", "line 3, column 'weight': an empty value is no weight"),
     ("model,p_a,p_b,y\nx,0.1,0.2,1\n", "several columns of probabilities ('p_a', 'p_b')"),
 ]
 
