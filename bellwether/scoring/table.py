@@ -16,6 +16,9 @@ from bellwether.scoring.columns import RESOLVED, ColumnRoles, find_named, format
 #: Maximum ratio of weights; beyond it a sum ignores the smaller one.
 _LARGEST_RATIO = 1e12
 
+#: Seconds since 1970 at the beginning of the years 2000 and 2100.
+_SECONDS = (946_684_800, 4_102_444_800)
+
 #: Texts for a missing value.
 MISSING = ("na", "n/a", "nan", "null", "none", "-")
 
@@ -116,9 +119,13 @@ def parse_labels(table: ForecastTable, column: str, kind: str, remedy: str) -> p
 
 
 def parse_times(table: ForecastTable, column: str) -> pl.Series:
-    """Parse times as UTC: ISO 8601, in UTC if it has no zone, or seconds since 1970."""
+    """Parse times as UTC: ISO 8601, in UTC if it has no zone, or seconds since 1970.
+
+    Raises `ScoringError` for any other value, and for numbers outside the years 2000 to 2100, such as milliseconds or 20260301.
+    """
     texts = table.frame[column]
     seconds = texts.cast(pl.Float64, strict=False)
+    seconds = seconds.set(~seconds.is_between(*_SECONDS), None)
     iso = texts.str.replace(r"^(\d{4}-\d\d-\d\d)$", "${1}T00:00:00").str.replace(" ", "T", literal=True)
     iso = iso.str.replace(r"T(\d\d:\d\d)(Z|[+-]|$)", "T${1}:00${2}")
     iso = pl.select(pl.when(iso.str.contains(r"(?i)(Z|[+-]\d\d:?\d\d)$")).then(iso).otherwise(iso + "Z").alias(column)).to_series()
@@ -126,7 +133,7 @@ def parse_times(table: ForecastTable, column: str) -> pl.Series:
     unix = (seconds * 1e6).cast(pl.Int64, strict=False).cast(pl.Datetime("us", "UTC"))
     values = pl.select(pl.when(seconds.is_not_null()).then(unix).otherwise(times).alias(column)).to_series()
     if values.null_count():
-        table.refuse(int(values.is_null().arg_max() or 0), column, "is no time; write 2026-03-01T12:00:00Z")
+        table.refuse(int(values.is_null().arg_max() or 0), column, "is no time; write 2026-03-01T12:00:00Z, or seconds since 1970")
     return values
 
 

@@ -161,7 +161,8 @@ def test_the_mean_of_repeated_forecasts_counts() -> None:
 def test_forecasts_at_the_same_time_are_refused() -> None:
     data = [{"q": 1, "question": "a", "p": p, "at": "2026-03-01", "outcome": 1} for p in (0.2, 0.4)]
     assert "row 2, column 'question': 'a'" in refusal(data, keep="last", at="at")
-    refusal([{**row, "at": "soon"} for row in data], keep="last", at="at")
+    for at in ("soon", "1772366400000", "20260301"):
+        assert f"column 'at': '{at}' is no time" in refusal([{**row, "at": at} for row in data], keep="last", at="at")
 
 
 @pytest.mark.parametrize("options", [{"keep": "last"}, {"at": "forecast_timestamp"}, {"keep": "last", "at": "when"}, {"keep": "newest"}])
