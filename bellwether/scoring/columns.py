@@ -68,7 +68,8 @@ class ColumnRoles:
 def recognise_columns(source: str, present: Sequence[str], given: ColumnRoles) -> ColumnRoles:
     """Complete `given`, the roles that the user named, with columns of recognised names. present: all columns.
 
-    Raises `ScoringError`, which lists the columns, if a given column is missing or has two roles, and if no column is the probability.
+    Raises `ScoringError`, which lists the columns, if a given column is missing or has two roles, if two columns have one recognised
+    name, and if no column is the probability.
     """
     roles: dict[str, Role] = {}
     for role, columns in given.used().items():
@@ -81,6 +82,10 @@ def recognise_columns(source: str, present: Sequence[str], given: ColumnRoles) -
     for role, names in NAMES.items():
         found = next((column for column in find_named(present, names) if column not in roles), None)
         if found is not None and not getattr(complete, role):
+            if (twin := next((name for name in present if name != found and _normalise(name) == _normalise(found)), None)) is not None:
+                raise ScoringError(
+                    f"{source}: the columns {found!r} and {twin!r} have the same name but for case and spaces; give --{role} COLUMN"
+                )
             roles[found] = role
             values: dict[str, Any] = {role: (found,) if role in _SEVERAL else found}
             complete = replace(complete, **values)
@@ -93,8 +98,12 @@ def recognise_columns(source: str, present: Sequence[str], given: ColumnRoles) -
 
 def find_named(present: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return the columns whose names, in small letters with underscores, are in `names`, in the order of `names`. present: all columns."""
-    normal = {column.strip().lower().replace(" ", "_").replace("-", "_"): column for column in reversed(present)}
+    normal = {_normalise(column): column for column in reversed(present)}
     return [normal[name] for name in names if name in normal]
+
+
+def _normalise(column: str) -> str:
+    return column.strip().lower().replace(" ", "_").replace("-", "_")
 
 
 def check_present(source: str, present: Iterable[str], column: str, option: str) -> None:

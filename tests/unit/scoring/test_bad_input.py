@@ -85,6 +85,7 @@ OPTIONS = [
     ),
     ("p\n0.3\n", "give --outcome COLUMN, or --outcomes FILE"),
     ("id,chance,outcome\na,0.25,1\nb,0.5,0\n", "give --probability COLUMN"),
+    ("id,P,p,outcome\na,0.25,0.5,1\n", "the columns 'P' and 'p' have the same name but for case and spaces; give --probability COLUMN"),
 ]
 
 
