@@ -44,7 +44,7 @@ DECIDED_TABLES = (
     "arena/evidence",
 )
 #: Tables computed from the facts, each with those of the same step that it is computed from.
-BOOK_TABLES = {
+BOOK_TABLES: dict[str, tuple[str, ...]] = {
     "arena/settlements": (),
     "arena/ledger": ("arena/settlements",),
     "arena/positions": ("arena/ledger",),
