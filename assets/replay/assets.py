@@ -11,7 +11,6 @@ from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from bellwether.errors import BellwetherError
 from bellwether.lake import Lake, Slice
 from bellwether.lake.sql import run_sql
-from bellwether.replay.episode_builder.sources import episode_rows
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
 from bellwether.tables.schema import external_table
@@ -107,7 +106,7 @@ def _build_episode(
         parse_fee,
         parse_results,
     )
-    from bellwether.replay.episode_builder.sources import Sources
+    from bellwether.replay.episode_builder.sources import Sources, episode_rows
 
     recording, event = recordings.find_episode(name)
     sources = Sources.of(lake, recording.name)
