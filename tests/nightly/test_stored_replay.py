@@ -10,6 +10,7 @@ import pytest
 
 from assets.replay.jobs import BACKTEST
 from bellwether.files import folders
+from bellwether.lake import Lake
 from bellwether.places import place
 from bellwether.recordings.recording import DONE
 from bellwether.replay.episode.model import METADATA
@@ -30,7 +31,8 @@ def machine(home: Path, patch: pytest.MonkeyPatch, store: str | None, *agents: s
 
 
 def rows(world: World) -> dict[str, pl.DataFrame]:
-    return {name: world.lake.slice(table(name)).read() for name in TABLES}
+    lake = Lake.of(world.config)
+    return {name: lake.slice(table(name)).read() for name in TABLES}
 
 
 def test_episodes_of_one_machine_are_traded_by_another(
