@@ -4,7 +4,7 @@ Concept: https://docs.dagster.io/guides/automate
 """
 
 from collections import Counter
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
 from time import sleep
 
@@ -126,8 +126,8 @@ update_books = dg.ScheduleDefinition(
 )
 
 
-#: Ticks of a run, and seconds between them.
-TICKS, PAUSE = 6, 600
+#: Ticks of a run, and the time from the beginning of one to that of the next.
+TICKS, INTERVAL = 6, timedelta(minutes=10)
 
 
 @dg.op(pool="marks", description="Every ten minutes of an hour, store the prices of positions that have changed.")
@@ -135,10 +135,11 @@ def store_marks(context: dg.OpExecutionContext, arena: ArenaResource) -> None:
     """Store current prices at each tick, and report them at the end as one materialization of the day. A failed tick is left out unless it is the last."""
     from bellwether.arena.weekly.held_prices import store_tick
 
-    changed, failure = Counter[date](), None
-    for number in range(TICKS):
-        if number:
-            sleep(PAUSE)
+    changed, failure, begun = Counter[date](), None, None
+    for _ in range(TICKS):
+        if begun is not None:  # A slow tick delays no later one: a run that ends after its hour takes the place of the next.
+            sleep(max(0.0, (begun + INTERVAL - settings().now()).total_seconds()))
+        begun = settings().now()
         try:
             day, count = store_tick(arena.world(context.run_id))
         except BellwetherError as error:

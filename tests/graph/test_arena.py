@@ -6,6 +6,7 @@ import dataclasses
 import json
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -215,6 +216,26 @@ def _check_tick(world: World, now: datetime, monkeypatch: pytest.MonkeyPatch) ->
     assert event is not None and event.asset_materialization is not None and event.asset_materialization.partition == day[0]
     world.instance.create_run_for_job(jobs.MARKS_NOW, status=dg.DagsterRunStatus.STARTED)
     assert isinstance(ask(), dg.SkipReason)
+
+
+def test_ticks_begin_ten_minutes_apart_although_they_take_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, now = list[datetime](), [datetime(2026, 6, 29, 12, tzinfo=UTC)]
+
+    def take_two_minutes(world: object) -> tuple[date, int]:
+        began.append(now[0])
+        wait(120)
+        return now[0].date(), 0
+
+    def wait(seconds: float) -> None:
+        now[0] += timedelta(seconds=seconds)
+
+    monkeypatch.setattr("bellwether.arena.weekly.held_prices.store_tick", take_two_minutes)
+    monkeypatch.setattr(jobs, "settings", lambda: SimpleNamespace(now=lambda: now[0]))
+    monkeypatch.setattr(jobs, "sleep", wait)
+    with dg.build_op_context() as context:
+        jobs.store_marks(context, arena=SimpleNamespace(world=lambda run: None))
+    assert [at.minute for at in began] == [0, 10, 20, 30, 40, 50]
+    assert now[0].minute == 52
 
 
 def test_the_clock_requests_the_present_week_alone(demo: World) -> None:
