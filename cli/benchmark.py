@@ -340,6 +340,4 @@ def _export_release(release: str, folder: Path, *, license_id: str, repository: 
 
 def _recipe(name: str) -> Release | None:
     """Return how the registry defines a release; None if the release was removed from the registry."""
-    from bellwether.questions import ReleaseName, release, releases
-
-    return release(name) if ReleaseName.parse(name).base in releases() else None
+    return named(name) if ReleaseName.parse(name).base in releases() else None

@@ -32,7 +32,6 @@ from cli.options import ARCHIVE, AS_JSON, DAY
 if TYPE_CHECKING:
     from bellwether.recordings.recording import Recording
     from bellwether.recordings.recording_run import RecordingPlan, RecordingProgress
-    from bellwether.settings import Settings
     from bellwether.venues.http.client import RateLimit
     from bellwether.worlds import Addresses
 

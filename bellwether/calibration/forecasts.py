@@ -75,11 +75,6 @@ class Forecasts:
         """True if every outcome is yes or no. Otherwise classification and discrimination are undefined."""
         return bool(((self.y == 0) | (self.y == 1)).all())
 
-    @cached_property
-    def is_weighted(self) -> bool:
-        """True if the forecasts have different weights."""
-        return bool((self.weight != 1).any())
-
     def take(self, rows: Ints | Bools) -> Forecasts:
         """Return the forecasts at `rows` (a mask, or indices, which may repeat)."""
         return Forecasts(self.p[rows], self.y[rows], self.decision[rows], self.market[rows], self.weight[rows])

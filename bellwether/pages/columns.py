@@ -232,11 +232,6 @@ def cell(column: Column | None, value: Any) -> Cell:
     return number(value, _count_decimals(value))
 
 
-def value_cell(name: str, column: str, value: Any) -> Cell:
-    """Format a value of a column. name: the table, as `group/name`."""
-    return cell(_columns(name)[column], value)
-
-
 def cost(dollars: Any) -> Cell:
     """Format a cost in dollars, with three significant digits if it is small."""
     return cell(_COST, None if dollars is None else float(dollars))

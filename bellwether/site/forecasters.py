@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
@@ -10,15 +10,13 @@ import polars as pl
 from bellwether.figures.reliability import diagram_rows
 from bellwether.formatting import rounded_down
 from bellwether.pages import charts, columns
-from bellwether.pages.columns import Shown, build_column, build_table
+from bellwether.pages.columns import Row, Shown, build_column, build_table
 from bellwether.pages.model import Cell, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import finite, group_rows, interval, interval_note, number, p_value, percent, price, text, yes_no
 from bellwether.site.paths import forecaster_path, question_path, release_path
 from bellwether.site.questions import answer_cell
 from bellwether.site.release import ReleaseData, scope_title
-
-Row = Mapping[str, Any]
 
 
 def pages(material: ReleaseData) -> Iterator[File]:

@@ -15,7 +15,7 @@ from bellwether.figures.statistics import weighted_spread
 from bellwether.formatting import counted
 from bellwether.pages import charts, columns
 from bellwether.pages.charts import Colours
-from bellwether.pages.columns import Shown, build_column, build_table, estimate_column, hidden_columns
+from bellwether.pages.columns import Row, Shown, build_column, build_table, estimate_column, hidden_columns
 from bellwether.pages.model import Cell, Chart, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import cast_decimals, earning, finite, group_rows, money, number, percent, text, timestamp
@@ -28,7 +28,6 @@ from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 from bellwether.tables.replay import BOOK_LEVELS, BOOK_PRICES, HORIZONS_S
 
-Row = Mapping[str, Any]
 #: Columns of replay/books that are read.
 BOOK_COLUMNS = (
     "ticker", "at", "bid", "ask", "bid_depth", "ask_depth", "bid_prices", "bid_sizes", "ask_prices", "ask_sizes", "traded", "trade_price"
@@ -74,7 +73,9 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
 def ratios_of(runs: pl.DataFrame) -> dict[tuple[str, str], float]:
     """Compute the mean P&L per episode divided by the standard deviation, by agent and rules. Only with three or more settled episodes."""
     settled = runs.filter(~pl.col("unsettled")).group_by("agent", "rules").agg(pl.len(), pl.col("pnl").cast(pl.Float64).alias("pnl"))
-    ratios = settled.filter(pl.col("len") >= 3).select("agent", "rules", ratio=pl.col("pnl").list.mean() / pl.col("pnl").list.std())
+    ratios = settled.filter(pl.col("len") >= LEAST_EPISODES).select(
+        "agent", "rules", ratio=pl.col("pnl").list.mean() / pl.col("pnl").list.std()
+    )
     return {(agent, rules): ratio for agent, rules, ratio in ratios.iter_rows() if finite(ratio) is not None}
 
 
