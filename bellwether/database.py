@@ -438,7 +438,7 @@ class AdvisoryLock:
 
     @property
     def file(self) -> int:
-        """File descriptor of the connection; -1 if there is none. A child process that inherits the descriptor keeps the lock."""
+        """File descriptor of the connection, or -1 without one. A child process that inherits it keeps the lock."""
         return int(self._connection.connection.fileno()) if self._connection is not None else -1
 
 

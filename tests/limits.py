@@ -1,8 +1,8 @@
 """Plugin that keeps the suite fast: limits of each test, and budgets of seconds and lines per folder (tests/limits.toml).
 
 An unmarked test of `make test` may use 2 CPU seconds (4 on a busy machine) in its call phase; fixtures, imports and numba's compilation are not counted.
-Only `processes/` and `cli/` start processes, only `graph/` executes runs of Dagster, and no test sleeps. `--costs FILE` writes the CPU seconds of each test as JSON lines, and `--budgets`
-compares those of each folder with its budget.
+Only `processes/` and `cli/` start processes, only `graph/` executes runs of Dagster, and no test sleeps. `--costs FILE` writes the CPU seconds of
+each test as JSON lines, and `--budgets` compares those of each folder with its budget.
 """
 
 from __future__ import annotations

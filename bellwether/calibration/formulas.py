@@ -7,8 +7,8 @@ Two decompositions of the Brier score: Murphy's over the ten bins (J. Appl. Mete
 
 Murphy's reliability and resolution are biased upwards: chance alone makes them positive. Ferro and Fricker (Q. J. R. Meteorol. Soc. 138, 2012)
 subtract the variance of independent outcomes. Here the squares of the bins are averaged over pairs of forecasts from different clusters instead.
-This leaves no bias, whatever the dependence inside clusters. It equals their estimate if each forecast is a cluster and the forecasts of a bin
-are equal.
+The result is unbiased under any dependence within clusters, and equals their estimate if every forecast is its own cluster and the forecasts of a
+bin are equal.
 
 ROC-AUC is the probability that a question resolved yes had a higher forecast than one resolved no, with ties counted half. Average precision
 is the sum over thresholds of the gain in recall times the precision, as in scikit-learn, without interpolation.
@@ -173,7 +173,7 @@ def _debiased_terms(sums: BinSums, forecasts: Forecasts, clusters: Clusters | No
     gap, deviation = sums.p - sums.yes, sums.yes - base_rate * sums.n
     parts = _dependent_sums(forecasts, clusters, base_rate)
     pairs = np.square(sums.n) - parts["n"]
-    # A bin with one cluster has no pairs, whatever remains by rounding.
+    # A bin with one cluster has no pairs; rounding may leave a small sum.
     has_pairs = pairs > _ROUNDING * np.square(sums.n)
     if not has_pairs.any():
         return dict.fromkeys(("murphy_reliability_debiased", "murphy_resolution_debiased"), float("nan"))

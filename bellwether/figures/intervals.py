@@ -49,7 +49,7 @@ def intervals(
 ) -> alt.LayerChart:
     """Build a chart without data: values with intervals, one line per name in the order of the rows.
 
-    The rows are filled in later: name, value, lower, upper.
+    The page adds the rows: name, value, lower, upper.
 
     Args:
         axis: Title of the values.
@@ -182,7 +182,7 @@ def pnl_distribution(backtests: pl.DataFrame, summary: pl.DataFrame, title: str)
 def matrix(value: str, count: int, *, middle: float | None = None, domain: tuple[float, float] | None = None) -> alt.LayerChart:
     """Build a chart without data: a matrix with a row per name and a column per other, in the order set by `cells`.
 
-    The rows are filled in later: those of `cells`; `mark` 1 draws a dot. value: title of the values. count: number of names. middle: value between
+    The page adds the rows: those of `cells`; `mark` 1 draws a dot. value: title of the values. count: number of names. middle: value between
     the two colours. domain: range of the colours, whose ends other values get.
     """
     # No sort lists of names: Vega-Lite would put them into an expression.

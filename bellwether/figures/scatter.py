@@ -22,7 +22,7 @@ def scatter(
 ) -> alt.LayerChart:
     """Build a chart without data: named points, and a dashed line through the lowest y so far from left to right.
 
-    The rows are filled in later: name, x, y, label with align, dx and dy (its place beside the point), and frontier (y of a point on the dashed
+    The page adds the rows: name, x, y, label with align, dx and dy (its place beside the point), and frontier (y of a point on the dashed
     line, else null). ticks: values with a grid line (default: by Vega). domain: range of y, at whose ends other values are drawn.
     """
     axis = alt.Axis(values=list(ticks)) if ticks else alt.Axis()

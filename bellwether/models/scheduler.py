@@ -241,7 +241,7 @@ class Scheduler:
         rng: random generator of the jitter.
         now, sleep: seconds of a monotonic clock, and a coroutine that waits.
         entrance: limits the calls that are looked up or wait, so that the prompts of further calls need not be in memory.
-        look_up: lock under which calls are looked up in the journal, so that they begin in the order in which they are asked.
+        look_up: lock for reading calls from the journal one at a time, so that they begin in the order of their requests.
         in_flight: requests of this process in flight.
     """
 

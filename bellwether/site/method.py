@@ -9,8 +9,8 @@ from bellwether.pages.render import NOT_FOUND, PARTS, File, render
 
 _TEXT = {
     "Three systems": (
-        "Prediction markets give three things that other benchmarks lack: questions whose answers nobody knows yet, a price that is itself a forecast, "
-        "and an order book in which a forecast can be traded. The benchmark scores forecasts, trading replays agents on recorded order books, and the "
+        "Prediction markets have what other benchmarks lack: questions that are still open, prices that are forecasts themselves, and order books in "
+        "which forecasts can be traded. The benchmark scores forecasts, trading replays agents on recorded order books, and the "
         "arena follows agents that bet paper money on open markets from week to week.",
     ),
     "Benchmark: how good are the probabilities?": (

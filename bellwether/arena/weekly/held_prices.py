@@ -40,9 +40,8 @@ def store_tick(context: WeekContext) -> tuple[date, int]:
     """Fetch current prices of held outcomes, and store those that changed. Return the UTC day and the number of new rows.
 
     Ticks on a lake in a folder wait for each other. The stored day is read after the requests, which may take minutes, and is not replaced if another
-    run writes it in between. An outcome that was never
-    quoted since it was bought gets the midpoint at which it was bought. The first tick of a day stores every held price and ignores reconstructed
-    prices, so that a day can be read without the day before.
+    run writes it in between. An outcome that was never quoted since it was bought gets the midpoint at which it was bought. The first tick of a day
+    stores every held price and ignores reconstructed prices, so that a day can be read without the day before.
     """
     with context.lake.lock("marks"):
         opened, observations = _observe_prices(context)
