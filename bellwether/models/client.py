@@ -313,26 +313,33 @@ class ModelClient:
 
     async def _attempt(self, call: _Call) -> _End | Busy | None:
         scheduler, task = call.scheduler, asyncio.current_task()
-        assert self._wire is not None
         assert task is not None
         begun = await self._begin(call)
         if not isinstance(begun, Attempt):
             return begun
-        started = self._now()
         self._sent.add(task)
         try:
-            result = await self._wire.send(call.content)
-            if result.stop is not None:
-                scheduler.stop(result.stop.value, result.reason)  # before another call begins
-            scheduler.record_attempt(result, started=started, tokens=call.tokens)
-        except BaseException:
-            await self._abandon(begun)
-            raise
+            result = await self._request(call, begun)
+            return await self._store(call, begun, result)
         finally:
+            # The journal counts an attempt as in flight until its result is stored.
             scheduler.in_flight -= 1
             self._one_ended.set()
             self._one_ended = asyncio.Event()
-        return await self._store(call, begun, result)
+
+    async def _request(self, call: _Call, begun: Attempt) -> AttemptResult:
+        """Send the request of an attempt and return its result. The attempt is abandoned if there is none."""
+        started = self._now()
+        assert self._wire is not None
+        try:
+            result = await self._wire.send(call.content)
+            if result.stop is not None:
+                call.scheduler.stop(result.stop.value, result.reason)  # before another call begins
+            call.scheduler.record_attempt(result, started=started, tokens=call.tokens)
+        except BaseException:
+            await self._abandon(begun)
+            raise
+        return result
 
     async def _begin(self, call: _Call) -> Attempt | Answered | Busy | Failed:
         """Begin an attempt as soon as the limits allow it. If a budget is exhausted only by estimates of attempts in flight, wait for their costs."""

@@ -31,6 +31,7 @@ from bellwether.forecasting.evaluation import Evaluation, Evaluations
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
 from bellwether.lake.warehouse import query
+from bellwether.models import client
 from bellwether.models.client import Limits
 from bellwether.settings import settings
 from bellwether.tables import table
@@ -97,6 +98,7 @@ def opened(home: Path, patch: pytest.MonkeyPatch) -> Iterator[Calls]:
     for name, value in {VARIABLE: KEY, **OTHER_KEYS}.items():
         patch.setenv(name, value)
     patch.delenv("TEST_MISSING_KEY", raising=False)
+    patch.setattr(client, "_CHECK_AGAIN", (0.01, 0.05))
     settings.cache_clear()
     with provider() as (served, url):
         write_models(home / "registry", url, MODELS)
