@@ -114,13 +114,13 @@ def _wait_fleet(
             continue
         checked = time.monotonic()
         try:
-            if not lock.acquire(wait=False):
-                raise ConfigError("bellwether ui: the connection to Postgres was lost, and another UI serves this fleet now")
-            end_lost_starts(instance)
-        except ConfigError:
-            raise
+            if held := lock.acquire(wait=False):
+                end_lost_starts(instance)
         except Exception as error:  # Postgres or the broker may be restarting
             logging.getLogger(__name__).warning("checking the fleet: %s", error)
+        else:
+            if not held:
+                raise ConfigError("bellwether ui: the connection to Postgres was lost, and another UI serves this fleet now")
 
 
 def _announce_ui(process: ProcessLock, port: int, dagster: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from uuid import uuid4
 
 import dagster as dg
@@ -16,7 +17,7 @@ from click.testing import CliRunner
 from bellwether.errors import ConfigError
 from bellwether.settings import Fleet, Settings, settings
 from cli.main import main
-from orchestration import fleet, launcher
+from orchestration import fleet, launcher, server
 from orchestration.definitions import build_defs
 from orchestration.fleet import CELERY, HEADER, missing_settings, write_settings
 from orchestration.home import prepare
@@ -227,3 +228,15 @@ def test_a_broker_that_does_not_answer_condemns_no_run(broker: Broker, monkeypat
         with pytest.raises(ConnectionError):
             broker.status()
     assert broker.status() == "RUNNING" and broker.asked == []
+
+
+def test_a_ui_survives_a_restart_of_postgres_and_ends_when_another_one_has_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    restarting = ConfigError("locking in Postgres: the server closed the connection")
+    lock = Mock(acquire=Mock(side_effect=[restarting, True, True, False]))
+    end_lost = Mock(side_effect=ConnectionError("the broker restarts"))
+    monkeypatch.setattr(server, "_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(server, "end_lost_starts", end_lost)
+    dagster = Mock(poll=Mock(return_value=None))
+    with pytest.raises(ConfigError, match="another UI serves this fleet now"):
+        server._wait_fleet(dagster, lock, lambda: False, Mock(), 0)
+    assert lock.acquire.call_count == 4 and end_lost.call_count == 2
