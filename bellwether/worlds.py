@@ -44,7 +44,7 @@ def addresses(config: Settings, *, running: bool = False, served: bool = True) -
         yield Addresses(config.kalshi_url, config.kalshi_stream_url, config.gamma_url, config.clob_url, _own_credentials)
         return
     from bellwether.sandbox import Site, serve
-    from bellwether.sandbox.worlds import build_application
+    from bellwether.sandbox.app import build_application
 
     app = build_application(config, running=running)
     if not served:

@@ -225,8 +225,8 @@ def _test_connections(as_json: bool) -> None:
 @click.option("--run/--stand", default=False, show_default=True, help="Advance its clock at BELLWETHER_SANDBOX_SPEED, or stop it.")
 def sandbox(port: int, run: bool) -> None:
     """Serve the sandbox's venues and models on 127.0.0.1 until interrupted, for a browser or your own client."""
+    from bellwether.sandbox.app import build_application
     from bellwether.sandbox.server import serve
-    from bellwether.sandbox.worlds import build_application
 
     app = build_application(settings().model_copy(update={"world": World.SANDBOX}), running=run)
     with serve(app, port=port) as site:

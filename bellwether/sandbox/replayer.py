@@ -27,12 +27,13 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.params import respond
-from bellwether.sandbox.services import KALSHI_STREAM_PATH
 from bellwether.sandbox.timestamps import SECOND, format_time, parse_time, to_instant
 from bellwether.venues.kalshi.stream.signing import KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 
 #: Captures of one event each, as `bellwether recordings import` reads them.
 CAPTURES = Path(__file__).with_name("captures")
+#: Path of Kalshi's WebSocket, as on the venue.
+KALSHI_STREAM_PATH = "/trade-api/ws/v2"
 #: Seconds between two looks at the clock.
 POLL_SECONDS = 0.02
 BOOKS, LIFECYCLE = "orderbook_delta", "market_lifecycle_v2"

@@ -14,7 +14,8 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp
 
 from bellwether.errors import BellwetherError
-from bellwether.sandbox.services import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, KALSHI_STREAM_PATH, MODELS_PATH
+from bellwether.sandbox.app import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PATH
+from bellwether.sandbox.replayer import KALSHI_STREAM_PATH
 
 _LOCAL = ("localhost", "127.0.0.1", "::1", "[::1]")
 _START_SECONDS = 15.0

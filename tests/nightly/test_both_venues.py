@@ -14,7 +14,7 @@ from bellwether.lake.sql import run_sql
 from bellwether.lake.storage import open_storage
 from bellwether.questions import build, release
 from bellwether.sandbox import serve
-from bellwether.sandbox.worlds import build_application
+from bellwether.sandbox.app import build_application
 from bellwether.settings import Settings
 from bellwether.tables import clean, raw
 from bellwether.tables.schema import Table

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from bellwether.sandbox import Site, serve
-from bellwether.sandbox.worlds import build_generated
+from bellwether.sandbox import Clock, Site, create_app, serve
 
 #: The command with three forecasters and without pictures, which the demo covers.
 FRUGAL = """
@@ -48,7 +47,7 @@ def variables(tmp_path: Path, site: Site) -> dict[str, str]:
 
 
 def test_the_last_days_are_pulled_in_real_time_and_scored(tmp_path: Path) -> None:
-    with serve(build_generated(11, None)) as site:
+    with serve(create_app(11, Clock())) as site:
         environment = os.environ | variables(tmp_path, site)
         for words in (["pull"], ["release", "recent"]):
             command = [sys.executable, "-c", FRUGAL, *words]

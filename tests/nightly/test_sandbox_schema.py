@@ -12,8 +12,8 @@ import httpx
 import jsonschema
 import pytest
 
-from bellwether.sandbox.services import KALSHI_PATH
-from bellwether.sandbox.worlds import build_generated
+from bellwether.sandbox import Clock, create_app
+from bellwether.sandbox.app import KALSHI_PATH
 
 pytestmark = pytest.mark.real
 
@@ -34,7 +34,7 @@ def fetch(path: str, **params: Any) -> Any:
     """Return a body of the sandbox, with the result `void` replaced by an empty one, which the venue's current schema lacks."""
 
     async def send() -> str:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(build_generated(7, NOW)), base_url="http://sandbox") as http:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(create_app(7, Clock(NOW))), base_url="http://sandbox") as http:
             return (await http.get(KALSHI_PATH + path, params=params)).raise_for_status().text
 
     return json.loads(asyncio.run(send()).replace('"result":"void"', '"result":""'))

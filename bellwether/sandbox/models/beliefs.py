@@ -133,26 +133,26 @@ class Truth:
     probability that is drawn from the text itself.
 
     Attributes:
-        world: the generated world; None for models that know nothing.
+        world: the generated world.
         polymarket: the same world as listed by Polymarket.
     """
 
-    def __init__(self, world: GeneratedWorld | None, polymarket: GeneratedPolymarket | None = None) -> None:
-        self.seed = world.seed if world else 0
+    def __init__(self, world: GeneratedWorld, polymarket: GeneratedPolymarket) -> None:
+        self.seed = world.seed
         self._world = world
         self._polymarket = polymarket
         self._indexes = [_Index(self._of_world), _Index(self._of_polymarket)]
 
     def _of_world(self, home: int) -> Iterator[tuple[str, str]]:
         """Yield (question, market id) for the markets of day number `home`, in the venue's wording and in that of the clean tables."""
-        for event in self._world.day(home) if self._world else ():
+        for event in self._world.day(home):
             for market in event.markets:
                 title, label = market.terms["title"], market.terms["yes_sub_title"]
                 yield title, market.ticker
                 yield f"{title} — {label}", market.ticker
 
     def _of_polymarket(self, home: int) -> Iterator[tuple[str, str]]:
-        for event in self._polymarket.day(home) if self._polymarket else ():
+        for event in self._polymarket.day(home):
             for market in event.markets:
                 yield market.question, market.id
 
@@ -179,13 +179,13 @@ class Truth:
 
     def _arena_market(self, market_id: str) -> tuple[str, str, int, PathClaim] | None:
         """Return the id of an arena market, the outcome it is about, its creation, and the claim that determines its probability."""
-        market = self._polymarket.listed(market_id) if self._polymarket else None
+        market = self._polymarket.listed(market_id)
         if market is not None:
             return market.id, market.outcomes[market.yes], market.created, market.claim
-        contract = self._world.market(market_id) if self._world else None
+        contract = self._world.market(market_id)
         if contract is not None:
             return contract.ticker, "Yes", contract.life.created, contract.latent
-        event = self._world.event(market_id) if self._world else None
+        event = self._world.event(market_id)
         if event is None or len(event.markets) != 2:
             return None
         first = event.markets[0]
@@ -193,8 +193,8 @@ class Truth:
 
     def _candidate(self, market_id: str, now: int) -> _Candidate | None:
         """Return the market with this id as a candidate, if it is listed at `now`."""
-        market = self._world.market(market_id) if self._world else None
-        listed = self._polymarket.listed(market_id) if self._polymarket and market is None else None
+        market = self._world.market(market_id)
+        listed = self._polymarket.listed(market_id) if market is None else None
         candidate = _of_kalshi(market, now) if market else _of_polymarket(listed, now) if listed else None
         return candidate if candidate and candidate.created <= now else None
 

@@ -17,8 +17,7 @@ from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.models.beliefs import Truth, hash_text
 from bellwether.sandbox.models.personalities import PERSONALITIES
 from bellwether.sandbox.models.replies import ModelReply, ReplyWriter, cut_reply
-from bellwether.sandbox.models.request import BadRequest, ChatRequest, read_request
-from bellwether.sandbox.services import OpenAIError
+from bellwether.sandbox.models.request import BadRequest, ChatRequest, OpenAIError, read_request
 from bellwether.sandbox.timestamps import SECOND, to_instant
 
 #: Characters of every token.

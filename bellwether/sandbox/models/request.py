@@ -7,11 +7,29 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from starlette.responses import Response
 
 from bellwether.sandbox.models.personalities import PERSONALITIES, Personality
-from bellwether.sandbox.services import OpenAIError
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIError:
+    """Error of the model endpoint, in OpenAI's format."""
+
+    status: int
+    message: str
+    kind: str
+    code: str | None = None
+    param: str | None = None
+    retry_after: int | None = None
+
+    def response(self) -> Response:
+        """Build the error response."""
+        body = {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
+        headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
+        return Response(orjson.dumps(body), self.status, headers, "application/json")
 
 
 class BadRequest(Exception):

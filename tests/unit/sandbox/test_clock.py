@@ -15,9 +15,9 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.sandbox import GeneratedWorld, create_app, serve
+from bellwether.sandbox import create_app, serve
+from bellwether.sandbox.app import Control
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.control import Control
 
 START = datetime(2025, 6, 15, 12, tzinfo=UTC)
 
@@ -183,7 +183,7 @@ def test_a_page_of_another_origin_cannot_move_the_clock() -> None:
 
 
 def test_the_server_answers_in_the_block_alone_and_only_to_its_own_host() -> None:
-    with serve(create_app(GeneratedWorld(1), clock=Clock(START))) as site:
+    with serve(create_app(1, Clock(START))) as site:
         status = f"{site.kalshi}/exchange/status"
         port = site.root.rpartition(":")[2]
         for host, code in ((f"127.0.0.1:{port}", 200), (f"localhost:{port}", 200), ("attacker.example", 400), ("", 400)):
@@ -198,5 +198,5 @@ def test_a_taken_port_is_an_error() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(BellwetherError), serve(create_app(GeneratedWorld(1)), port=taken.getsockname()[1]):
+        with pytest.raises(BellwetherError), serve(create_app(1, Clock()), port=taken.getsockname()[1]):
             raise AssertionError("it must not start")

@@ -341,7 +341,7 @@ def post(body: Any, key: str = "sandbox-key", waited: list[float] | None = None)
         async def sleep(seconds: float) -> None:
             (waited if waited is not None else []).append(seconds)
 
-        endpoint = ModelEndpoint(Truth(None), Clock(to_datetime(LATER)), delay=2.5, sleep=sleep)
+        endpoint = ModelEndpoint(truth(), Clock(to_datetime(LATER)), delay=2.5, sleep=sleep)
         app = Starlette(routes=[Mount("/v1", routes=endpoint.routes())])
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
             return await http.post("http://sandbox/v1/chat/completions", json=body, headers={"Authorization": f"Bearer {key}"})

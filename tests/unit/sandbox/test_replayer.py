@@ -19,8 +19,8 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from bellwether.replay.episode_builder import build_recording
-from bellwether.sandbox import Clock, GeneratedWorld, create_app
-from bellwether.sandbox.replayer import CAPTURES, ERRORS, Replayer, load_events
+from bellwether.sandbox import Clock, create_app
+from bellwether.sandbox.replayer import CAPTURES, ERRORS, load_events
 from tests.capture_generator import EVENTS, generate_capture
 from tests.captures import GAME, LADDER, SHORT, import_event
 from tests.unit.recordings.book_replay import RecordedBook, check_books
@@ -122,7 +122,7 @@ class Connection:
 @contextmanager
 def served() -> Iterator[tuple[TestClient, Clock]]:
     clock = Clock(START)
-    with TestClient(create_app(GeneratedWorld(7), replayer=Replayer(clock), clock=clock), base_url="http://sandbox/trade-api/v2") as client:
+    with TestClient(create_app(7, clock), base_url="http://sandbox/trade-api/v2") as client:
         yield client, clock
 
 

@@ -13,11 +13,10 @@ from typing import Any
 import httpx
 import pytest
 
-from bellwether.sandbox import GeneratedWorld
+from bellwether.sandbox import Clock, GeneratedWorld, create_app
+from bellwether.sandbox.app import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PATH
 from bellwether.sandbox.polymarket import GeneratedPolymarket
-from bellwether.sandbox.services import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PATH
 from bellwether.sandbox.timestamps import DAY, SECOND, to_instant
-from bellwether.sandbox.worlds import build_generated
 from bellwether.venues.kalshi.wire import parse_candles, parse_events, parse_markets, parse_series
 from bellwether.venues.polymarket import clob_wire
 from bellwether.venues.polymarket import wire as polymarket
@@ -33,7 +32,7 @@ class Site:
     """Calls the sandbox in process at an instant."""
 
     def __init__(self, now: datetime = NOW, seed: int = 7) -> None:
-        self._transport = httpx.ASGITransport(build_generated(seed, now))
+        self._transport = httpx.ASGITransport(create_app(seed, Clock(now)))
 
     def call(self, path: str, *, method: str = "GET", content: bytes | None = None, **params: Any) -> httpx.Response:
         async def send() -> httpx.Response:
