@@ -19,7 +19,6 @@ from bellwether.recordings.gaps import build_gap_report
 from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.recordings.recording_run import RecordingPlan, RecordingProgress, default_name, record_events
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
-from bellwether.sandbox.replayer import Replayer
 from bellwether.venues.http.retry import RetryPolicy
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import StreamTimeouts
@@ -49,7 +48,7 @@ def world() -> GeneratedWorld:
 @contextmanager
 def served() -> Iterator[Place]:
     clock = Clock(NOW)
-    faults = Faults(create_app(world(), replayer=Replayer(clock), clock=clock))
+    faults = Faults(create_app(7, clock))
     with serve(faults) as site:
         yield Place(clock, Addresses(site.kalshi, site.kalshi_stream, site.gamma, site.clob, lambda: CREDENTIALS), faults)
 
@@ -63,16 +62,20 @@ def place() -> Iterator[Place]:
 async def run_until(
     place: Place, plan: RecordingPlan, root: Path, frames: int, *, step: timedelta = timedelta(minutes=2), settle: bool = False
 ) -> Recording:
-    """Record while the clock advances in steps, until the files have enough frames; then stop.
+    """Record while the clock advances in steps, until the files have enough frames of markets; then stop.
+
+    Each step waits for the frames, or for an answer, of the one before, so that the clock stays as far ahead on a busy machine.
 
     `settle`: before the steps, wait until all pending frames have arrived, which the answer to a later request proves.
     """
     task = asyncio.create_task(record_events(place.addresses, plan, root))
     folder = root / default_name(plan.events)
     async with asyncio.timeout(300):
-        while not task.done() and count_lines(folder) < frames:
+        while not task.done() and count_lines(folder, b"\n" if plan.rest else NUMBERED) < frames:
             place.clock.advance(step)
-            await asyncio.sleep(0.05)
+            lines = count_lines(folder)
+            while not task.done() and count_lines(folder) == lines:
+                await asyncio.sleep(0.02)
         answers = count_lines(folder, ANSWER)
         while settle and not (count_lines(folder, ANSWER) > answers and ANSWER in last_line(folder)):
             await asyncio.sleep(0.02)
@@ -82,7 +85,7 @@ async def run_until(
     return Recording(folder)
 
 
-ANSWER = b'"type":"ok"'
+ANSWER, NUMBERED = b'"type":"ok"', b'"seq":'
 
 
 def count_lines(folder: Path, text: bytes = b"\n") -> int:
