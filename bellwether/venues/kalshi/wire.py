@@ -24,7 +24,6 @@ from bellwether.venues.wire.columns import (
     format_number,
     to_records,
 )
-from bellwether.venues.wire.json_decoding import UnusableValue, decode_record
 from bellwether.venues.wire.rejects import (
     MISSING,
     NO_RESULT,
@@ -183,8 +182,7 @@ def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed
 
 def extract_nested_markets(objects: Sequence[Any]) -> list[Any]:
     """Return the market objects nested in the events of one page, in order."""
-    events = [item.record if type(item) is UnusableValue else item for item in objects]
-    lists = [event["markets"] for event in events if type(event) is dict and event.get("markets") is not None]
+    lists = [event["markets"] for event in objects if type(event) is dict and event.get("markets") is not None]
     return [market for markets in lists for market in (markets if type(markets) is list else [markets])]
 
 
@@ -234,9 +232,6 @@ def extract_candles(answer: Mapping[str, Any]) -> list[Any]:
             objects.append(group)
             continue
         named = {"ticker": group.get("market_ticker", group.get("ticker"))}
-        if type(decode_record(named)) is not dict:
-            objects.append(decode_record(group))
-            continue
         candles = group.get("candlesticks") or []
         objects += [candle | named if type(candle) is dict else candle for candle in (candles if type(candles) is list else [group])]
     return objects
@@ -311,7 +306,7 @@ def extract_books(answer: Mapping[str, Any], origin: Origin) -> list[Any]:
         books = answer["orderbooks"]
         return books if isinstance(books, list) else [] if books is None else [books]
     tickers = parse_requested_tickers(origin.request)
-    return [decode_record({**answer, "ticker": next(iter(tickers)) if len(tickers) == 1 else None})]
+    return [{**answer, "ticker": next(iter(tickers)) if len(tickers) == 1 else None}]
 
 
 def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> ParsedRecords:

@@ -39,7 +39,7 @@ from bellwether.venues.polymarket.resolution import list_unresolved
 from bellwether.venues.polymarket.routes import COARSE_MINUTES, MOST_DAYS, UNKNOWN
 from bellwether.venues.polymarket.wire import DISTANT, ID, format_time, parse_events, parse_markets
 from bellwether.venues.records import RecordType
-from bellwether.venues.wire.json_decoding import MalformedBody, decode_record
+from bellwether.venues.wire.json_decoding import MalformedBody
 from bellwether.venues.wire.rejects import ParsedRecords, assign_origins, is_processed, parse_or_reject
 from bellwether.venues.wire.times import parse_instant, split_span
 
@@ -250,9 +250,7 @@ async def pull_day(
 def _parse_known_winners(pages: Sequence[VenuePage], day: date) -> ParsedRecords:
     """Parse the pages of markets known to the CLOB."""
     origins = [page.origin for page in pages]
-    parsed = parse_or_reject(
-        lambda: parse_winners([decode_record(page.json) for page in pages], origins[0], day=day), _WINNER.quarantine(day, origins[0])
-    )
+    parsed = parse_or_reject(lambda: parse_winners([page.json for page in pages], origins[0], day=day), _WINNER.quarantine(day, origins[0]))
     return assign_origins(parsed, origins)
 
 

@@ -22,7 +22,6 @@ from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.clob_wire import parse_books, parse_winners
 from bellwether.venues.polymarket.routes import COARSE_MINUTES, MOST_DAYS, UNKNOWN
 from bellwether.venues.polymarket.wire import PRICE_PLACES, normalize_condition, parse_markets, to_plain_decimal
-from bellwether.venues.wire.json_decoding import decode_record
 from bellwether.venues.wire.times import END_SECOND, split_span
 
 #: Minutes between two past prices, if the venue still has them.
@@ -80,7 +79,7 @@ async def fetch_winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[
     winners: dict[str, tuple[list[str], bool | None]] = {}
     if not pages:
         return winners
-    rows = parse_winners([decode_record(page.json) for page in pages], pages[0].origin, day=pages[0].fetched_at.date()).rows
+    rows = parse_winners([page.json for page in pages], pages[0].origin, day=pages[0].fetched_at.date()).rows
     for row in rows.with_columns(normalize_condition(pl.col("condition_id"))).iter_rows(named=True):
         names, _ = winners.setdefault(row["condition_id"], ([], row["is_50_50_outcome"]))
         if row["winner"]:

@@ -16,7 +16,6 @@ import orjson
 import polars as pl
 
 from bellwether.tables.schema import TIME
-from bellwether.venues.wire.json_decoding import UnusableValue
 from bellwether.venues.wire.rejects import CROSSED, MISSING, RejectReason
 from bellwether.venues.wire.times import END_SECOND, OUTSIDE
 
@@ -93,10 +92,7 @@ def to_records(objects: Sequence[Any], identity: str, problems: RejectReasons) -
         if type(item) is dict:
             records.append(item if identity in item else {name.removeprefix("_"): value for name, value in item.items()})
             continue
-        if type(item) is UnusableValue:
-            problems.note(index, item.field, item.value, item.reason)
-        else:
-            problems.note(index, None, item, "not a JSON object")
+        problems.note(index, None, item, "not a JSON object")
         records.append({})
     return records
 

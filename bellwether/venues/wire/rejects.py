@@ -19,7 +19,6 @@ from polars.exceptions import PanicException
 
 from bellwether.tables.raw import REJECTS
 from bellwether.tables.schema import TIME, Table
-from bellwether.venues.wire.json_decoding import UnusableValue
 
 #: Maximum characters of the invalid value in a reject, whose body contains the whole object.
 VALUE_LIMIT = 200
@@ -237,8 +236,6 @@ def to_origin_columns(origin: Origin) -> dict[str, Any]:
 
 def format_body(item: Any) -> str:
     """Format `item` as JSON text; return a message instead if it is nested too deeply."""
-    if isinstance(item, UnusableValue):
-        return item.body
     try:
         return orjson.dumps(item).decode()
     except orjson.JSONEncodeError:
@@ -254,7 +251,4 @@ def format_value(value: Any) -> str | None:
 
 
 def _ticker(item: Any, identity: str) -> str | None:
-    record = item.record if isinstance(item, UnusableValue) else item
-    if not isinstance(record, dict):
-        return None
-    return format_value(record.get(identity, record.get(f"_{identity}")))
+    return format_value(item.get(identity, item.get(f"_{identity}"))) if isinstance(item, dict) else None
