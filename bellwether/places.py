@@ -1,6 +1,6 @@
-"""Places of files, which are local folders or object stores, and S3 options that all libraries get in the same way.
+"""Places of files, which are local folders or S3 object stores, and S3 options that all libraries get in the same way.
 
-Options have the names of Polars; missing ones are read from the environment variable of the same name in capitals.
+Options have the names of Polars, and are read from the environment variables of the same name in capitals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
     from upath import UPath
 
-SCHEMES = ("s3", "s3a")
 KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_region", "aws_endpoint_url", "aws_allow_http")
 #: Shorter timeouts than botocore's minute; errors of the server are retried.
 _PATIENCE = {"connect_timeout": 5, "read_timeout": 20, "retries": {"mode": "standard", "max_attempts": 4}}
@@ -27,34 +26,37 @@ _PATIENCE = {"connect_timeout": 5, "read_timeout": 20, "retries": {"mode": "stan
 def place(where: str | Path) -> Path:
     """Return a path object: a `UPath` for an object-store URL, a `Path` otherwise.
 
-    Listings are not cached, because other machines write there too. Credentials stay in the environment. Raises `ConfigError` for a scheme without
-    its package.
+    Credentials stay in the environment. Raises `ConfigError` for a scheme other than S3's.
     """
     if not isinstance(where, str):
         return where
     if "://" not in where or where.startswith("file://"):
         return Path(where.removeprefix("file://"))
-    options = resolve({}) if where.partition("://")[0] in SCHEMES else {}
-    for secret in ("aws_access_key_id", "aws_secret_access_key", "aws_session_token"):
-        options.pop(secret, None)
-    return cast(Path, open_store(where, for_fsspec(options)))
+    secrets = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+    return cast(Path, open_store(where, {name: value for name, value in s3_options().items() if name not in secrets}))
 
 
-def open_store(url: str, options: Mapping[str, Any]) -> UPath:
-    """Return the `UPath` of an object-store URL.
-    options: arguments of its fsspec filesystem. Raises `ConfigError` if the package for the scheme is missing.
+def open_store(url: str, options: Mapping[str, str]) -> UPath:
+    """Return the `UPath` of an object-store URL. Listings are not cached, because other machines write there too.
+
+    options: from `s3_options`. Raises `ConfigError` for a scheme other than S3's, and if its packages are missing.
     """
+    if not is_s3(url):
+        raise ConfigError(f"opening {url}: only folders and s3:// are supported")
     try:
         from upath import UPath
 
-        root = UPath(url.rstrip("/"), use_listings_cache=False, **options)
+        root = UPath(url.rstrip("/"), use_listings_cache=False, **_for_fsspec(options))
         root.fs  # noqa: B018 - made now, so that a missing package is found here
-        if url.partition("://")[0] in SCHEMES:
-            _retry_connections()
+        _retry_connections()
     except (ImportError, ValueError) as error:
-        scheme = url.partition("://")[0]
-        raise ConfigError(f"opening {url}: {error}. Install the package that serves {scheme}:// (for s3: bellwether[s3])") from error
+        raise ConfigError(f"opening {url}: {error}. Install bellwether[s3]") from error
     return root
+
+
+def is_s3(location: str) -> bool:
+    """Return True for the URL of an S3 object store."""
+    return location.partition("://")[0] in ("s3", "s3a")
 
 
 @cache
@@ -91,14 +93,9 @@ def is_conflict(error: OSError) -> bool:
     return answer.get("ResponseMetadata", {}).get("HTTPStatusCode") in {409, 412}
 
 
-def resolve(options: Mapping[str, str]) -> dict[str, str]:
-    """Return S3 options, where missing ones are taken from the environment, and an `http://` endpoint allows plain http.
-    Raises `ConfigError` for an unknown option.
-    """
-    unknown = sorted(set(options) - set(KEYS))
-    if unknown:
-        raise ConfigError(f"opening a place on S3: no option is called {unknown[0]!r}; there are {', '.join(KEYS)}")
-    merged = {key: value for key in KEYS if (value := options.get(key) or os.environ.get(key.upper()))}
+def s3_options() -> dict[str, str]:
+    """Return the S3 options in the environment. An `http://` endpoint allows plain http."""
+    merged = {key: value for key in KEYS if (value := os.environ.get(key.upper()))}
     if merged.get("aws_endpoint_url", "").startswith("http://"):
         merged.setdefault("aws_allow_http", "true")
     if "aws_endpoint_url" in merged:
@@ -106,8 +103,8 @@ def resolve(options: Mapping[str, str]) -> dict[str, str]:
     return merged
 
 
-def for_fsspec(options: Mapping[str, str]) -> dict[str, Any]:
-    """Convert options from `resolve` to keyword arguments of `s3fs.S3FileSystem`."""
+def _for_fsspec(options: Mapping[str, str]) -> dict[str, Any]:
+    """Convert options from `s3_options` to keyword arguments of `s3fs.S3FileSystem`."""
     names = {
         "aws_access_key_id": "key",
         "aws_secret_access_key": "secret",
@@ -122,7 +119,7 @@ def for_fsspec(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def for_duckdb(options: Mapping[str, str]) -> dict[str, str]:
-    """Convert options from `resolve` to the fields of a DuckDB secret for S3."""
+    """Convert options from `s3_options` to the fields of a DuckDB secret for S3."""
     names = {"aws_access_key_id": "key_id", "aws_secret_access_key": "secret", "aws_session_token": "session_token", "aws_region": "region"}
     fields = {theirs: options[ours] for ours, theirs in names.items() if ours in options}
     if endpoint := options.get("aws_endpoint_url"):

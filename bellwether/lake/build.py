@@ -18,6 +18,7 @@ from bellwether.lake import duckdb_connection, history, meta, sql
 from bellwether.lake.catalog import Manifest
 from bellwether.lake.duckdb_connection import identifier, literal
 from bellwether.lake.lake import Lake
+from bellwether.places import is_s3
 from bellwether.settings import settings
 from bellwether.tables import Table
 
@@ -60,8 +61,8 @@ def build(lake: Lake, tables: Sequence[Table], draft: Path, *, place: str) -> Bu
     recorded = history.load_history(lake)
     try:
         with duckdb_connection.writable_path(draft) as path, duckdb_connection.connect(path) as connection:
-            if duckdb_connection.is_s3(lake.uri) and any(stored.values()):
-                duckdb_connection.allow_s3(connection, lake.storage.reader_options)
+            if is_s3(lake.uri) and any(stored.values()):
+                duckdb_connection.allow_s3(connection)
             connection.execute("BEGIN")
             _create_all(connection, lake, stored)
             published_at = datetime.now(UTC)

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -116,8 +116,8 @@ def find_httpfs() -> Path | None:
     return None
 
 
-def allow_s3(connection: duckdb.DuckDBPyConnection, options: Mapping[str, str]) -> None:
-    """Enable `connection` to read s3:// files. options: S3 options from `places.resolve`. Raises `LakeError` if DuckDB's extension is not installed."""
+def allow_s3(connection: duckdb.DuckDBPyConnection) -> None:
+    """Enable `connection` to read s3:// files with the S3 options of the environment. Raises `LakeError` if DuckDB's extension is not installed."""
     extension = find_httpfs()
     if extension is None:
         raise LakeError(
@@ -125,15 +125,10 @@ def allow_s3(connection: duckdb.DuckDBPyConnection, options: Mapping[str, str]) 
             f"install the package duckdb-extension-httpfs=={duckdb.__version__}"
         )
     connection.execute(f"LOAD {literal(str(extension))}")
-    fields = "".join(f", {name} {literal(value)}" for name, value in places.for_duckdb(options).items())
+    fields = "".join(f", {name} {literal(value)}" for name, value in places.for_duckdb(places.s3_options()).items())
     connection.execute(f"CREATE OR REPLACE SECRET lake (TYPE s3{fields})")
     # Files of the lake are never replaced, so their sizes can be cached.
     connection.execute("SET enable_http_metadata_cache = true")
-
-
-def is_s3(location: str) -> bool:
-    """Return True for an s3:// URL, which DuckDB reads through an extension."""
-    return location.split("://", 1)[0] in places.SCHEMES
 
 
 def select_statement(table: Table, files: tuple[str, ...]) -> str:

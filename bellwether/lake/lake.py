@@ -51,7 +51,6 @@ class Lake:
 
     Attributes:
         uri: a folder, or a URL such as s3://bucket/prefix.
-        storage_options: see `bellwether.lake.storage.open_storage`; missing options come from the environment.
         clock: current time in UTC, for times of writing.
         copies: local copies of files in an object store; None for a folder.
         durable: whether writes to a folder survive a power failure; see `Settings.durable`.
@@ -62,14 +61,13 @@ class Lake:
     def __init__(
         self,
         uri: str,
-        storage_options: Mapping[str, str] | None = None,
         *,
         clock: Callable[[], datetime] = _utc_now,
         durable: bool = True,
         cache: Path | None = None,
         catalog: Path | str | None = None,
     ) -> None:
-        self.storage = open_storage(uri, storage_options, durable=durable)
+        self.storage = open_storage(uri, durable=durable)
         self.clock = clock
         self.copies = Copies(self.storage, cache) if "://" in self.storage.uri else None
         if catalog is None and self.copies is not None:

@@ -18,12 +18,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from bellwether import places
 from bellwether.database import AdvisoryLock
-from bellwether.errors import ConfigError, LakeError
+from bellwether.errors import LakeError
 from bellwether.files import checksum, locked, sync, try_lock
 from bellwether.lake import build
-from bellwether.lake.storage import TEMPORARY, S3Store, writing
+from bellwether.lake.storage import TEMPORARY, S3Store, reading, writing
 from bellwether.settings import settings
 
 #: Object that names the latest publication of a store.
@@ -68,15 +67,11 @@ class Place(Protocol):
 
 
 def open_place(where: Path | str) -> Place:
-    """Return the place of a warehouse at a local path or an `s3://` URL. Raises `ConfigError` for an object store without conditional writes."""
+    """Return the place of a warehouse at a local path or an `s3://` URL. Raises `ConfigError` for another scheme."""
     name = str(where)
     if "://" not in name:
         return FilePlace(Path(name).expanduser().absolute())
-    if name.partition("://")[0] not in places.SCHEMES:
-        raise ConfigError(
-            f"opening the warehouse at {name}: only s3:// and local paths are supported; set BELLWETHER_WAREHOUSE to one of them"
-        )
-    return StorePlace(S3Store(name, {}))
+    return StorePlace(S3Store(name))
 
 
 class FilePlace:
@@ -241,14 +236,12 @@ class StorePlace:
     def _read_pointer(self) -> tuple[Pointer | None, str | None]:
         """Return the pointer and its ETag, or None for both if nothing is published."""
         try:
-            with _store_errors(f"{self.name}/{POINTER}"):
-                response = self._store.get(POINTER)
+            with reading(f"{self.name}/{POINTER}"):
+                text, etag = self._store.get(POINTER)
         except FileNotFoundError:
-            response = None
-        if response is None:
             return None, None
         try:
-            return Pointer.load(response[0]), response[1]
+            return Pointer.load(text), etag
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LakeError(
                 f"reading {self.name}/{POINTER}: it is damaged ({error!r}); delete it and publish again: `bellwether warehouse`"
@@ -282,7 +275,7 @@ class StorePlace:
         _remove_files(self._cache, f"download{TEMPORARY}*")
         draft = self._cache / f"download{TEMPORARY}{secrets.token_hex(4)}"
         for _ in range(_TRIES):
-            with _store_errors(f"{self.name}/{pointer.object}"):
+            with reading(f"{self.name}/{pointer.object}"):
                 self._store.download(pointer.object, draft)
             if draft.stat().st_size == pointer.size and checksum(draft) == pointer.sha256:
                 build.stamp_publication(draft, pointer.published_at)
@@ -326,17 +319,6 @@ def _not_published_error(reason: str) -> LakeError:
 def _remove_files(folder: Path, pattern: str) -> None:
     for path in folder.glob(pattern):
         path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _store_errors(source: str) -> Iterator[None]:
-    """Convert errors of an object store to `LakeError`. A `FileNotFoundError` is not converted."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise LakeError(f"reading {source}: {error}; check the store and its keys, and try again") from error
 
 
 @contextmanager

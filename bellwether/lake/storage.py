@@ -9,12 +9,12 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from polars.exceptions import PolarsError
 
@@ -70,7 +70,6 @@ class Storage(Protocol):
     """Files below `uri`, an absolute folder or a URL. File names are relative to `uri`, with `/` as separator."""
 
     uri: str
-    reader_options: Mapping[str, str]
 
     def location(self, name: str) -> str:
         """Return the absolute path or URL of a file."""
@@ -103,15 +102,14 @@ class Storage(Protocol):
         """Delete the empty folders below `prefix`, if the storage has folders."""
 
 
-def open_storage(uri: str, options: Mapping[str, str] | None = None, *, durable: bool = True) -> Storage:
-    """Return the storage at a folder or an object-store URL. durable: flush files of a folder to disk.
+def open_storage(uri: str, *, durable: bool = True) -> Storage:
+    """Return the storage at a folder or an `s3://` URL. durable: whether writes to a folder survive a power failure.
 
-    Options of an `s3://` URL have the names of `bellwether.places`; those of other schemes are passed verbatim to fsspec and Polars.
-    durable: whether writes to a folder survive a power failure. Raises `ConfigError` for an unknown option or scheme.
+    Raises `ConfigError` for another scheme.
     """
     if "://" not in uri or uri.startswith("file://"):
         return Folder(Path(uri.removeprefix("file://")).expanduser().absolute(), durable=durable)
-    return (S3Store if uri.split("://", 1)[0] in places.SCHEMES else ObjectStore)(uri, options or {})
+    return S3Store(uri)
 
 
 class Folder:
@@ -122,7 +120,6 @@ class Folder:
 
     def __init__(self, root: Path, *, durable: bool = True) -> None:
         self.uri = str(root)
-        self.reader_options: Mapping[str, str] = {}
         self._root = root
         self._durable = durable
 
@@ -222,19 +219,14 @@ def _reserve_name(target: Path) -> bool:
     return True
 
 
-class ObjectStore:
-    """Files of a lake as objects below a URL of any scheme that fsspec supports."""
+class S3Store:
+    """Files as objects below a URL of S3 or a compatible server, with conditional writes."""
 
-    #: Arguments for reading a whole object.
-    _whole: Mapping[str, Any] = {}
-
-    def __init__(self, uri: str, options: Mapping[str, str]) -> None:
-        is_s3 = uri.partition("://")[0] in places.SCHEMES
-        self.reader_options: Mapping[str, str] = places.resolve(options) if is_s3 else dict(options)
-        root = places.open_store(uri, places.for_fsspec(self.reader_options) if is_s3 else options)
+    def __init__(self, uri: str) -> None:
+        root = places.open_store(uri, places.s3_options())
         self._fs = root.fs
         self.uri = str(root).rstrip("/")
-        self._protocol, self._key = root.protocol, root.path.rstrip("/")
+        self._key = root.path.rstrip("/")
 
     def location(self, name: str) -> str:
         return f"{self.uri}/{name}"
@@ -244,8 +236,9 @@ class ObjectStore:
             return {}
         keys = {f"{self._key}/{name}": name for name in names}
         contents = {}
-        for path, content in self._fs.cat(list(keys), on_error="return", **self._whole).items():
-            with suppress(FileNotFoundError), reading(f"{self._protocol}://{path}"), _errors():
+        # With more than one connection per object, s3fs sends a HEAD before each GET.
+        for path, content in self._fs.cat(list(keys), on_error="return", max_concurrency=1).items():
+            with suppress(FileNotFoundError), reading(f"s3://{path}"), _errors():
                 if isinstance(content, Exception):
                     raise content
                 contents[keys[path]] = content
@@ -282,17 +275,12 @@ class ObjectStore:
 
     def files(self, prefix: str) -> list[StorageEntry]:
         with reading(self.location(prefix)), _errors():
-            objects = self._find(prefix)
-        entries = []
-        for path, info in sorted(objects.items()):
-            modified = info.get("LastModified")
-            if not isinstance(modified, datetime):
-                modified = self._fs.modified(path)
-            entries.append(StorageEntry(path.removeprefix(f"{self._key}/"), info["size"], modified, modified))
-        return entries
-
-    def _find(self, prefix: str) -> dict[str, Any]:
-        return self._fs.find(f"{self._key}/{prefix}", detail=True)
+            # As a prefix of names: for an empty folder s3fs sends more requests.
+            objects = self._fs.find(self._key, detail=True, prefix=f"{prefix}/" if prefix else "")
+        return [
+            StorageEntry(path.removeprefix(f"{self._key}/"), info["size"], info["LastModified"], info["LastModified"])
+            for path, info in sorted(objects.items())
+        ]
 
     def delete(self, name: str) -> None:
         with writing(self.location(name)), _errors(), suppress(FileNotFoundError):
@@ -301,28 +289,13 @@ class ObjectStore:
     def prune(self, prefix: str) -> None:
         """Do nothing, because a store has no folders of its own."""
 
-
-class S3Store(ObjectStore):
-    """Object store with conditional writes (S3 and compatible servers): an object is replaced only if it is unchanged since it was read."""
-
-    # Otherwise s3fs sends a HEAD before each GET.
-    _whole: Mapping[str, Any] = {"max_concurrency": 1}
-
-    def get(self, name: str, etag: str | None = None) -> tuple[bytes, str] | None:
-        """Return contents and ETag of an object. etag: return None instead if the object still has this ETag.
-
-        Raises `FileNotFoundError` for a missing object, `OSError` if the store does not respond.
-        """
+    def get(self, name: str) -> tuple[bytes, str]:
+        """Return contents and ETag of an object. Raises `FileNotFoundError` for a missing object, `OSError` if the store does not respond."""
         from fsspec.asyn import sync
 
         bucket, key, _ = self._fs.split_path(f"{self._key}/{name}")
         with _errors():
-            try:
-                answer = self._fs.call_s3("get_object", Bucket=bucket, Key=key, **({"IfNoneMatch": etag} if etag else {}))
-            except OSError as error:
-                if getattr(error.__cause__, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode") == 304:
-                    return None
-                raise
+            answer = self._fs.call_s3("get_object", Bucket=bucket, Key=key)
             with closing(answer["Body"]) as body:
                 return sync(self._fs.loop, body.read), answer["ETag"]
 
@@ -340,10 +313,6 @@ class S3Store(ObjectStore):
                 if not is_gone and not places.is_conflict(error):
                     raise
                 return None
-
-    def _find(self, prefix: str) -> dict[str, Any]:
-        # Passed as a prefix of names: for an empty folder s3fs sends more requests.
-        return self._fs.find(self._key, detail=True, prefix=f"{prefix}/" if prefix else "")
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from bellwether import places
 from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import build, duckdb_connection
 from bellwether.lake.duckdb_connection import file_pattern, identifier, literal
@@ -27,6 +26,7 @@ from bellwether.lake.lake import Lake
 from bellwether.lake.publications import Place, open_place
 from bellwether.lake.sql import sql_text
 from bellwether.lake.storage import writing
+from bellwether.places import is_s3
 from bellwether.tables import TABLES, Table
 
 #: Name of the warehouse's database on a connection.
@@ -122,11 +122,11 @@ def _connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
         try:
             connection.execute(f"ATTACH {literal(str(file))} AS {DATABASE} (READ_ONLY)")
             connection.execute(f"USE {DATABASE}")
-            remote = any(map(duckdb_connection.is_s3, _listed_files(connection)))
+            remote = any(map(is_s3, _listed_files(connection)))
         except duckdb.Error as error:
             raise LakeError(f"opening the warehouse {file}: {error}; {PUBLISH_AGAIN}") from error
         if remote and duckdb_connection.find_httpfs():
-            duckdb_connection.allow_s3(connection, places.resolve({}))
+            duckdb_connection.allow_s3(connection)
         yield connection
 
 
@@ -156,7 +156,7 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
             _require_read_only(connection, sql)
             _require_parameters(connection, sql, params or {})
             files = _listed_files(connection)
-            if any(map(duckdb_connection.is_s3, files)) and duckdb_connection.find_httpfs():
+            if any(map(is_s3, files)) and duckdb_connection.find_httpfs():
                 _choose_requests(connection, sql)
             _restrict_access(connection, files)
             relation = connection.sql(sql, params=dict(params) if params else None)

@@ -17,7 +17,7 @@ from bellwether.lake import Lake
 from bellwether.lake.duckdb_connection import literal
 from bellwether.lake.partitions import Partition, partition_values
 from bellwether.lake.slices import Slice
-from bellwether.places import SCHEMES, resolve
+from bellwether.places import is_s3, s3_options
 from bellwether.tables import Table
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def update_copies(lake: Lake, url: str, tables: Iterable[Table]) -> Iterator[Del
         raise ConfigError(
             f"exporting to {url!r}: readers of Delta Lake decode {_ESCAPE.findall(root)[0]!r}; name a location without percent escapes"
         )
-    options = {**resolve({}), "aws_conditional_put": "etag"} if scheme in SCHEMES else {}
+    options = {**s3_options(), "aws_conditional_put": "etag"} if is_s3(url) else {}
     for table in tables:
         location = f"{root}/{table.name}"
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from bellwether.lake.duckdb_connection import find_httpfs
 from bellwether.lake.local_copies import Copies
 from bellwether.lake.recovery import verify
 from bellwether.lake.sql import evaluate
-from tests.s3_server import Answer, S3Server, retry_at_once, truncate_body
+from tests.s3_server import Answer, S3Server, truncate_body
 from tests.sizes import NIGHTLY
 from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices
 
@@ -90,19 +90,20 @@ def test_a_damaged_copy_is_fetched_again(lake: Lake, tmp_path: Path, s3_server: 
     assert [entry.name for entry in path.parent.iterdir()] == [f"{manifest.sha256}.parquet"]
 
 
-def test_a_bucket_that_does_not_exist_is_one_clear_error(s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    retry_at_once(monkeypatch)
+@pytest.mark.usefixtures("bucket")
+def test_a_bucket_that_does_not_exist_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match=r"writing s3://no-such-bucket/clean/prices/2025-09-01/r1.parquet"):
-        Lake("s3://no-such-bucket", s3_server.options, catalog=tmp_path / "catalog.db").write(PRICES, DAY, prices(), run_id="r1")
+        Lake("s3://no-such-bucket", catalog=tmp_path / "catalog.db").write(PRICES, DAY, prices(), run_id="r1")
 
 
-def test_options_are_completed_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in places.KEYS:
         monkeypatch.delenv(name.upper(), raising=False)
-    assert places.resolve({}) == {}
+    assert places.s3_options() == {}
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "from-environment")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "given")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000/")
-    resolved = places.resolve({"aws_secret_access_key": "given"})
+    resolved = places.s3_options()
     assert resolved == {
         "aws_access_key_id": "from-environment",
         "aws_secret_access_key": "given",
@@ -129,42 +130,33 @@ DAY = ("2025-09-01",)
 
 
 @pytest.fixture
-def uri(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    retry_at_once(monkeypatch)
-    yield f"s3://{s3_server.bucket()}/lake"
-    s3_server.fault = None
+def lake(bucket: str, tmp_path: Path) -> Lake:
+    return Lake(f"{bucket}/lake", cache=tmp_path / "cache", catalog=tmp_path / "catalog.db")
 
 
 @pytest.fixture
-def lake(s3_server: S3Server, uri: str, tmp_path: Path) -> Lake:
-    return Lake(uri, s3_server.options, cache=tmp_path / "cache", catalog=tmp_path / "catalog.db")
-
-
-@pytest.fixture
-def other(s3_server: S3Server, uri: str, tmp_path: Path) -> Lake:
+def other(bucket: str, tmp_path: Path) -> Lake:
     """The same lake on another machine, with an empty cache of files."""
-    return Lake(uri, s3_server.options, cache=tmp_path / "other", catalog=tmp_path / "catalog.db")
+    return Lake(f"{bucket}/lake", cache=tmp_path / "other", catalog=tmp_path / "catalog.db")
 
 
-def test_superseded_objects_are_kept_for_readers_and_vacuumed_later(lake: Lake, s3_server: S3Server) -> None:
+def test_superseded_objects_are_kept_for_readers_and_vacuumed_later(lake: Lake) -> None:
     lake.write(PRICES, DAY, prices(), run_id="r1")
     reader = lake.slice(PRICES)
     assert lake.write(PRICES, DAY, prices(seed=1), run_id="r1").file.endswith("/r1-1.parquet")
     assert reader.read().equals(prices())
     assert lake.slice(PRICES).read().equals(prices(seed=1))
-    tomorrow = Lake(lake.uri, s3_server.options, clock=lambda: datetime.now(UTC) + timedelta(days=1), catalog=lake.catalog.path)
+    tomorrow = Lake(lake.uri, clock=lambda: datetime.now(UTC) + timedelta(days=1), catalog=lake.catalog.path)
     assert tomorrow.vacuum(timedelta(hours=1)).files == ("clean/prices/2025-09-01/r1.parquet",)
     assert lake.slice(PRICES).read().equals(prices(seed=1))
 
 
 @pytest.mark.skipif(find_httpfs() is None, reason="duckdb-extension-httpfs is not installed")
-def test_sql_and_the_warehouse_read_the_store(lake: Lake, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sql_and_the_warehouse_read_the_store(lake: Lake, tmp_path: Path) -> None:
     lake.write(PRICES, DAY, prices(), run_id="r1")
     name = "a model/with % odd name"
     lake.write(FORECASTS, ("2025q3", name), forecasts(forecaster=name), run_id="r1")
     assert evaluate(PRICES, "SELECT * FROM prices", {"prices": lake.slice(PRICES)}).equals(prices())
     warehouse.publish(lake, tmp_path / "warehouse.duckdb", tables=[PRICES, FORECASTS])
-    for option, value in s3_server.options.items():
-        monkeypatch.setenv(option.upper(), value)
     assert warehouse.query(tmp_path / "warehouse.duckdb", "FROM clean.prices").equals(prices())
     assert warehouse.query(tmp_path / "warehouse.duckdb", "FROM benchmark.forecasts").equals(forecasts(forecaster=name))

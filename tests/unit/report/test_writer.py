@@ -16,6 +16,7 @@ from bellwether.figures import canvas, reliability
 from bellwether.lake import Lake
 from bellwether.lake.storage import Folder
 from bellwether.lake.warehouse import publish
+from bellwether.places import place
 from bellwether.report import figures, writer
 from bellwether.report.figures import reliability_picture
 from bellwether.report.inputs import TABLES, ReportInputs, read_inputs
@@ -104,14 +105,11 @@ def test_an_older_report_stays_whole_when_the_disk_is_full_and_the_next_try_comp
     assert not [name for name in contents(tmp_path / "q") if "_20260105_060708" in name]
 
 
-def test_an_object_store_takes_reports_too(tiny: ReportInputs) -> None:
-    import fsspec
-
-    files = write_report(tiny, "memory://reports-of-a-test")
-    store = fsspec.filesystem("memory")
-    metadata = json.loads(store.cat_file("/reports-of-a-test/q/metadata_20260105_060708.json"))
-    assert len(metadata["files"]) == len(files) - 1
-    assert store.cat_file("/reports-of-a-test/q/report_20260105_060708.md").startswith(b"# Benchmark report")
+def test_an_object_store_takes_reports_too(tiny: ReportInputs, bucket: str) -> None:
+    files = write_report(tiny, bucket)
+    metadata, report = (place(f"{bucket}/q/{name}_20260105_060708.{kind}") for name, kind in (("metadata", "json"), ("report", "md")))
+    assert len(json.loads(metadata.read_bytes())["files"]) == len(files) - 1
+    assert report.read_bytes().startswith(b"# Benchmark report")
 
 
 def test_metadata_of_someone_else_removes_nothing_outside_of_the_folder(tiny: ReportInputs, tmp_path: Path) -> None:

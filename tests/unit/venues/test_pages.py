@@ -19,9 +19,9 @@ from bellwether.venues.http.pages import PageStore, StoredPull
 PAGE = VenuePage("GET /markets?limit=2", 200, datetime(2026, 3, 20, 8, 30, tzinfo=UTC), b'{ "markets":[],\n"cursor":"c1" }', 0)
 
 
-@pytest.fixture(params=["folder", "object store"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-    return open_storage(str(tmp_path / "lake") if request.param == "folder" else f"memory://{tmp_path.name}")
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(str(tmp_path / "lake"))
 
 
 @pytest.fixture
