@@ -14,7 +14,7 @@ from bellwether.arena.identity import WEEK, week_of, week_start
 from bellwether.arena.lifecycle import START_WINDOW, decision_deadline
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.resolution import find_incidents
-from bellwether.checks.rule import LakeCheck, Observation, Rule, applies_to, between, holds, present, unique, words
+from bellwether.checks.rule import LakeCheck, Observation, Rule, applies_to, holds, present, unique, words
 from bellwether.lake import Lake
 from bellwether.registry.model_names import named_as_requested
 from bellwether.tables.arena import AGENTS, DECISIONS, EVIDENCE, POSITIONS, PRICES, REFUSALS, TRADES
@@ -123,7 +123,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         unique("trade_id"),
         words("known_action", "the action is BUY or SELL", "action", "BUY", "SELL", blocking=True),
         holds("moves_something", "a trade has a positive number of shares", pl.col("shares") > 0, blocking=True),
-        between("price_is_a_price", "the fill price is between 0 and 1", "price", 0, 1, blocking=True),
+        holds("price_is_a_price", "the fill price is between 0 and 1", pl.col("price").is_between(0, 1), blocking=True),
         holds(
             "price_was_quoted",
             "the midpoint is between bid and ask if both are known",
@@ -135,7 +135,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "arena/prices": (
         unique("market_id", "outcome", "at"),
-        between("price_is_a_price", "the price is between 0 and 1", "price", 0, 1, blocking=True),
+        holds("price_is_a_price", "the price is between 0 and 1", pl.col("price").is_between(0, 1), blocking=True),
         holds("sources_agree", "the two sources of a price agree", ~pl.col("disagrees")),
     ),
     "arena/leaderboard": (

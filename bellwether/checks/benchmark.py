@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from bellwether.checks.rule import Rule, applies_to, holds, prices, row_count, unique, words
+from bellwether.checks.rule import Rule, applies_to, holds, prices, unique, words
 from bellwether.registry.model_names import named_as_requested
 from bellwether.tables.benchmark import HORIZONS
 
@@ -13,7 +13,7 @@ FAILING = "sandbox-failing"
 
 _QUESTION = (
     unique("release", "id"),
-    row_count("not_empty", "the release has questions", 1, None),
+    Rule("not_empty", "the release has questions", None),
     holds(
         "id_names_the_market",
         "the id is the venue and the venue's own id of the market",
@@ -77,13 +77,11 @@ _FORECAST = (
         "all answers of a forecaster on a release are of one model",
         pl.col("served_model").drop_nulls().n_unique().over("release", "forecaster") <= 1,
     ),
-    Rule(
+    holds(
         "coverage",
         f"nine questions of ten have a forecast; not required of {FAILING}, which fails on purpose",
-        "",
-        ("forecaster", "p_yes"),
-        {"mostly": 0.9},
-        condition=applies_to(pl.col("forecaster") != FAILING, pl.col("p_yes").is_not_null()),
+        applies_to(pl.col("forecaster") != FAILING, pl.col("p_yes").is_not_null()),
+        mostly=0.9,
     ),
 )
 

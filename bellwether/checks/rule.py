@@ -1,7 +1,6 @@
 """Rules of tables, and checks that concern the whole lake.
 
-A rule is an expectation, or a condition over several columns or some rows. Rows for which a condition is null are exempt. Rules that protect
-rankings are blocking. Unknown values of venues only cause warnings.
+Rows for which the condition of a rule is null are exempt. Rules that protect rankings are blocking. Unknown values of venues only cause warnings.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -36,63 +35,27 @@ class Rule:
     Attributes:
         name: Name of the check: letters, digits and underscores.
         description: One sentence.
-        expectation: Class name in Great Expectations; empty for a condition.
-        columns: Columns that the rule reads, shown in samples of failing rows.
-        kwargs: Arguments of the expectation.
+        condition: Boolean per row that must not be false; None for a rule that only requires a row.
+        columns: Columns shown in samples of failing rows, by default those that the condition reads.
         blocking: Whether a failure blocks everything derived from the table.
-        condition: Boolean per row that must not be false; None for an expectation.
+        mostly: Share of the rows that must meet the rule.
         fit: Function that adapts the rule to the lake and the checked rows; None for a constant rule.
         expected: Reason why the sandbox breaks the rule on purpose; its check reports the reason and does not fail. Empty for other rules.
-
-    Raises `ConfigError` for an expectation without an implementation in Polars.
     """
 
     name: str
     description: str
-    expectation: str
-    columns: tuple[str, ...]
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    condition: pl.Expr | None
+    columns: tuple[str, ...] = ()
     blocking: bool = False
-    condition: pl.Expr | None = None
+    mostly: float = 1.0
     fit: Callable[[Lake, Slice], Rule] | None = None
     expected: str = ""
-
-    def __post_init__(self) -> None:
-        if self.condition is None and not self.counts_rows and self.expectation not in _HOLDS:
-            raise ConfigError(
-                f"rule {self.name!r}: the expectation {self.expectation!r} is not implemented in Polars; declare it with `holds`"
-            )
 
     @property
     def is_expected(self) -> bool:
         """True if a failure is expected: the current world is the sandbox, which breaks the rule on purpose."""
         return bool(self.expected) and settings().world is World.SANDBOX
-
-    @property
-    def counts_rows(self) -> bool:
-        """True if the rule limits the number of rows, and so concerns no single row."""
-        return self.expectation == "ExpectTableRowCountToBeBetween"
-
-    @property
-    def holds(self) -> pl.Expr:
-        """Expression per row: true if the row meets the rule, null if the row is exempt. Undefined if the rule limits the number of rows."""
-        return self.condition if self.condition is not None else _HOLDS[self.expectation](self.kwargs)
-
-
-#: Expectations in Polars by their arguments. Missing values break only the first.
-_HOLDS: dict[str, Callable[[Mapping[str, Any]], pl.Expr]] = {
-    "ExpectColumnValuesToNotBeNull": lambda kwargs: pl.col(kwargs["column"]).is_not_null(),
-    "ExpectColumnValuesToBeInSet": lambda kwargs: pl.col(kwargs["column"]).is_in(kwargs["value_set"]),
-    "ExpectColumnValuesToBeBetween": lambda kwargs: _is_between(pl.col(kwargs["column"]), kwargs.get("min_value"), kwargs.get("max_value")),
-    "ExpectColumnValuesToBeUnique": lambda kwargs: pl.col(kwargs["column"]).is_unique() | pl.col(kwargs["column"]).is_null(),
-    "ExpectCompoundColumnsToBeUnique": lambda kwargs: pl.struct(kwargs["column_list"]).is_unique(),
-}
-
-
-def _is_between(column: pl.Expr, low: float | None, high: float | None) -> pl.Expr:
-    if low is None or high is None:
-        return column <= high if low is None else column >= low
-    return column.is_between(low, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,43 +86,24 @@ class LakeCheck:
 
 def unique(*columns: str) -> Rule:
     """Create a blocking rule: no two rows have the same values in all of these columns."""
-    if len(columns) == 1:
-        return Rule("unique_key", f"{columns[0]} identifies a row", "ExpectColumnValuesToBeUnique", columns, {"column": columns[0]}, True)
-    return Rule(
-        "unique_key",
-        f"{', '.join(columns)} together identify a row",
-        "ExpectCompoundColumnsToBeUnique",
-        columns,
-        {"column_list": list(columns)},
-        True,
-    )
+    identify = f"{columns[0]} identifies" if len(columns) == 1 else f"{', '.join(columns)} together identify"
+    return holds("unique_key", f"{identify} a row", pl.struct(columns).is_unique(), blocking=True)
 
 
-def present(name: str, description: str, column: str, *, mostly: float = 1.0) -> Rule:
-    """Create a rule: at least the share `mostly` of the values in the column is not null."""
-    return Rule(name, description, "ExpectColumnValuesToNotBeNull", (column,), {"column": column, "mostly": mostly})
+def present(name: str, description: str, column: str) -> Rule:
+    """Create a rule: no value of the column is null."""
+    return holds(name, description, pl.col(column).is_not_null())
 
 
 def words(name: str, description: str, column: str, *values: str, blocking: bool = False) -> Rule:
     """Create a rule: each value of the column is one of `values`, or null."""
-    return Rule(name, description, "ExpectColumnValuesToBeInSet", (column,), {"column": column, "value_set": list(values)}, blocking)
+    return holds(name, description, pl.col(column).is_in(values), blocking=blocking)
 
 
-def between(name: str, description: str, column: str, low: float | None, high: float | None, *, blocking: bool = False) -> Rule:
-    """Create a rule: each value of the column is between `low` and `high`, both included, or null. None means no bound."""
-    kwargs = {"column": column, "min_value": low, "max_value": high}
-    return Rule(name, description, "ExpectColumnValuesToBeBetween", (column,), kwargs, blocking)
-
-
-def holds(name: str, description: str, condition: pl.Expr, *, blocking: bool = False, expected: str = "") -> Rule:
-    """Create a rule: `condition` is true or null in every row. expected: why the sandbox breaks the rule on purpose."""
+def holds(name: str, description: str, condition: pl.Expr, *, blocking: bool = False, mostly: float = 1.0, expected: str = "") -> Rule:
+    """Create a rule: `condition` is true or null in every row, or in the share `mostly`. expected: why the sandbox breaks the rule on purpose."""
     columns = tuple(dict.fromkeys(condition.meta.root_names()))
-    return Rule(name, description, "", columns, {}, blocking, condition, expected=expected)
-
-
-def row_count(name: str, description: str, low: int | None, high: int | None) -> Rule:
-    """Create a rule: the number of rows is between `low` and `high`, both included. None means no bound."""
-    return Rule(name, description, "ExpectTableRowCountToBeBetween", (), {"min_value": low, "max_value": high})
+    return Rule(name, description, condition, columns, blocking, mostly, expected=expected)
 
 
 def prices(*columns: str) -> Rule:

@@ -29,7 +29,7 @@ class CheckOutcome:
         passed: Whether the rule is met; None if it could not be evaluated, for the reason `crashed`.
         rows: Number of rows checked.
         failing_rows: Number of rows that break the rule.
-        sample: First failing rows as a Markdown table, or the number of rows; empty if the rule is met.
+        sample: First failing rows as a Markdown table, empty if the rule is met.
     """
 
     name: str
@@ -45,7 +45,7 @@ class CheckOutcome:
 def validate(table: Table, frame: pl.DataFrame, rules: Sequence[Rule]) -> list[CheckOutcome]:
     """Evaluate `rules` on rows of `table`. Returns an outcome for each rule, in the same order.
 
-    An empty frame meets all rules except those about the number of rows. Null values meet a rule.
+    An empty frame meets all rules except those that require a row. Null values meet a rule.
     """
     return [_outcome(rule, table, frame) for rule in rules]
 
@@ -69,18 +69,15 @@ def require(name: str, rows: pl.LazyFrame) -> None:
 
 def _outcome(rule: Rule, table: Table, frame: pl.DataFrame) -> CheckOutcome:
     outcome = CheckOutcome(rule.name, rule.description, rule.blocking, passed=None, rows=frame.height)
-    if rule.counts_rows:
-        low, high = rule.kwargs.get("min_value"), rule.kwargs.get("max_value")
-        passed = (low is None or frame.height >= low) and (high is None or frame.height <= high)
-        expected = [f"at least {low}"] * (low is not None) + [f"at most {high}"] * (high is not None)
-        return replace(outcome, passed=passed, sample="" if passed else f"{frame.height} rows; expected {' and '.join(expected)}")
+    if rule.condition is None:
+        return replace(outcome, passed=not frame.is_empty(), sample="no rows" if frame.is_empty() else "")
     if frame.is_empty():
         return replace(outcome, passed=True)
     try:
-        failing = (~frame.select(holds=rule.holds).to_series()).arg_true()
+        failing = (~frame.select(holds=rule.condition).to_series()).arg_true()
     except pl.exceptions.PolarsError as error:
         return replace(outcome, crashed=f"{type(error).__name__}: {str(error).splitlines()[0]}")
-    passed = (frame.height - failing.len()) / frame.height >= rule.kwargs.get("mostly", 1.0)
+    passed = (frame.height - failing.len()) / frame.height >= rule.mostly
     sample = "" if passed else _sample(rule, table, frame, failing.head(SAMPLE_ROWS).to_list())
     return replace(outcome, passed=passed, failing_rows=failing.len(), sample=sample)
 

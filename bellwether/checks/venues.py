@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from bellwether.checks import operations
-from bellwether.checks.rule import DEMO_GAP, Rule, applies_to, between, holds, present, prices, unique, words
+from bellwether.checks.rule import DEMO_GAP, Rule, applies_to, holds, present, prices, unique, words
 from bellwether.tables import raw, table
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ _RAW_CANDLE = (
         pl.all_horizontal((pl.col(f"{side}_low") <= pl.col(f"{side}_high")).fill_null(True) for side in ("yes_bid", "yes_ask", "price")),
     ),
     holds("bid_at_or_below_ask", "the closing bid does not exceed the closing ask", pl.col("yes_bid_close") <= pl.col("yes_ask_close")),
-    between("volume_not_negative", "no candle has a negative volume", "volume", 0, None),
+    holds("volume_not_negative", "no candle has a negative volume", pl.col("volume") >= 0),
 )
 
 _CLEAN_MARKET = (
@@ -129,7 +129,7 @@ _CLEAN_MARKET = (
     ),
     _OPENS_FIRST,
     _SETTLES_LAST,
-    between("volume_not_negative", "no market has a negative volume", "volume", 0, None),
+    holds("volume_not_negative", "no market has a negative volume", pl.col("volume") >= 0),
 )
 
 _CLEAN_PRICE = (
@@ -253,7 +253,7 @@ _RESOLUTION = (
 _PULL = (
     unique("day"),
     holds("ends_after_it_starts", "a pull ends at or after its start", pl.col("finished_at") >= pl.col("started_at")),
-    between("has_pages", "a pull stored at least one page", "requests", 1, None),
+    holds("has_pages", "a pull stored at least one page", pl.col("requests") >= 1),
 )
 
 
