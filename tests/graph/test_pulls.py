@@ -161,7 +161,7 @@ def test_the_first_daily_pull_of_a_fresh_home_succeeds(tmp_path: Path, monkeypat
 
 def store(lake: Lake, *objects: dict[str, object]) -> None:
     """Store a day of Kalshi from these objects."""
-    parsed = parse_markets(list(objects), ORIGIN, day=DAY, source="live")
+    parsed = parse_markets(list(objects), ORIGIN, day=DAY)
     for declared, rows in ((KALSHI_MARKETS, parsed.rows), (KALSHI_REJECTS, parsed.rejects)):
         lake.write(declared, (DAY.isoformat(),), rows, run_id="run")
 
@@ -239,7 +239,7 @@ def test_series_that_do_not_fit_are_rows(tmp_path: Path, monkeypatch: pytest.Mon
 def test_markets_of_the_archive_that_do_not_fit_are_rows_before_any_day_is_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     origin, whole = Origin("GET /historical/markets", 0, datetime(2026, 3, 20, tzinfo=UTC)), market("KXONE-1")
     objects = [whole, {**whole, "ticker": "KXONE-2", "volume_fp": "many"}]
-    found = parse_markets(objects, origin, day=date(2026, 3, 20), source="historical", table=table("raw/kalshi_archive"))
+    found = parse_markets(objects, origin, day=date(2026, 3, 20), table=table("raw/kalshi_archive"))
     monkeypatch.setattr("resources.venues.KalshiVenue.run", lambda venue, work: pulled(found))
     with dg.DagsterInstance.ephemeral() as instance:
         defs = build_defs(config=Settings(home=tmp_path))

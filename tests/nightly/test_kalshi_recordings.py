@@ -11,11 +11,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import orjson
 import polars as pl
 import pytest
 
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_SERIES
-from bellwether.venues.http.page import VenueCall
+from bellwether.venues.http.page import VenueCall, VenuePage
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.wire import (
     CANDLE,
@@ -65,7 +66,7 @@ def markets(recordings: Path, generation: str) -> list[Object]:
 
 
 def read(items: list[Object]) -> pl.DataFrame:
-    parsed = parse_markets(items, ORIGIN, day=DAY, source="live")
+    parsed = parse_markets(items, ORIGIN, day=DAY)
     assert parsed.rejects.is_empty(), parsed.rejects.select("record_id", "field", "value", "reason").to_dicts()
     return KALSHI_MARKETS.validate(parsed.rows, unique=False)
 
@@ -152,7 +153,8 @@ def test_every_recorded_series_is_read(recordings: Path):
 def test_every_recorded_candle_is_read_field_by_field(recordings: Path, generation: str):
     items = [item for body in bodies(recordings, generation) for item in objects(body, "end_period_ts", "yes_bid", "price")]
     for item in items:
-        parsed = parse_candles({"ticker": "T", "candlesticks": [item]}, ORIGIN, day=DAY, source="live", period_minutes=60)
+        body = orjson.dumps({"ticker": "T", "candlesticks": [item]})
+        parsed = parse_candles([VenuePage("GET /markets/T/candlesticks", 200, ORIGIN.fetched_at, body)], day=DAY, period_minutes=60)
         assert parsed.rejects.is_empty()
         found = KALSHI_CANDLES.validate(parsed.rows).row(0, named=True)
         assert found["end_at"] == datetime.fromtimestamp(item["end_period_ts"], UTC)
@@ -233,7 +235,7 @@ def test_every_typed_field_of_a_market_reaches_its_column(spec: Schema):
         "floor_strike": 1.5,
         "cap_strike": 2.5,
     }
-    parsed = parse_markets([item], ORIGIN, day=DAY, source="live")
+    parsed = parse_markets([item], ORIGIN, day=DAY)
     assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
     found = parsed.rows.row(0, named=True)
     for column, field in decimal_fields(MARKET):

@@ -193,6 +193,4 @@ def _same_instant(note: Note | None, known_at: datetime | None) -> bool:
 
 def _parse(page: VenuePage) -> ParsedRecords:
     day, quarantine = page.fetched_at.date(), Quarantine(KALSHI_ARCHIVE, "ticker", page.fetched_at.date(), page.origin)
-    return parse_or_reject(
-        lambda: parse_markets(page.items("markets"), page.origin, day=day, source="historical", table=KALSHI_ARCHIVE), quarantine
-    )
+    return parse_or_reject(lambda: parse_markets(page.items("markets"), page.origin, day=day, table=KALSHI_ARCHIVE), quarantine)

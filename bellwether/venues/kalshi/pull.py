@@ -7,7 +7,7 @@ page.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.archive import AGREED, find_covering_archive, parse_cutoff, rank_records
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.routes import MOST_CANDLES, MOST_TICKERS
-from bellwether.venues.kalshi.wire import CandlePage, extract_nested_markets, parse_candle_pages, parse_events, parse_markets, parse_series
+from bellwether.venues.kalshi.wire import extract_nested_markets, parse_candles, parse_events, parse_markets, parse_series
 from bellwether.venues.records import RecordType
 from bellwether.venues.wire.rejects import ParsedRecords, Quarantine, parse_or_reject
 
@@ -66,7 +66,7 @@ class KalshiDay(VenueDay):
         self._archive = archive
 
     def parse_markets(self, step: str, page: VenuePage, markets: Markets) -> ParsedRecords:
-        return parse_markets(self.list_objects(step, page), page.origin, day=self.day, source="live")
+        return parse_markets(self.list_objects(step, page), page.origin, day=self.day)
 
     def list_objects(self, step: str, page: VenuePage) -> list[Any]:
         return extract_nested_markets(page.items("events")) if step == "events" else page.items("markets")
@@ -76,9 +76,7 @@ class KalshiDay(VenueDay):
 
     def parse_prices(self, step: str, pages: Sequence[VenuePage], markets: Markets) -> ParsedRecords:
         known = [page for page in pages if page.status != _NOT_FOUND]
-        # Copies of the pages, so that their parsed JSON, which takes several times their bytes, is not kept.
-        candles = [CandlePage(replace(page).answer, page.origin, _source(page), self.requested(page)) for page in known]
-        parsed = parse_candle_pages(candles, day=self.day, period_minutes=self.plan.period_minutes)
+        parsed = parse_candles(known, day=self.day, period_minutes=self.plan.period_minutes)
         missing = [
             self.prices.quarantine(self.day, page.origin).reject_missing(
                 sorted(self.requested(page)), f"the venue has no candles of this market: {parse_error_text(page.body)}"
@@ -180,11 +178,6 @@ def _lists_candles(page: VenuePage) -> None:
     """Raise for a page of candles without a list of candles; an empty list is valid."""
     if page.status != _NOT_FOUND:
         page.items("markets" if "markets" in page.answer else "candlesticks")
-
-
-def _source(page: VenuePage) -> str:
-    """Return "historical" for a page of the archive's routes, else "live"."""
-    return "historical" if page.request.startswith("GET /historical/") else "live"
 
 
 def select_markets(plan: PullPlan, markets: pl.DataFrame) -> pl.DataFrame:

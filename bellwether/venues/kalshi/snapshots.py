@@ -19,9 +19,10 @@ import polars as pl
 from bellwether.errors import ConfigError
 from bellwether.venues.http.page import VenuePage, split_batches
 from bellwether.venues.kalshi import routes
+from bellwether.venues.kalshi.archive import parse_cutoff
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.wire import extract_nested_markets, parse_books, parse_candles, parse_events, parse_markets, parse_series
-from bellwether.venues.wire.times import parse_instant, split_span
+from bellwether.venues.wire.times import split_span
 
 Row = Mapping[str, Any]
 
@@ -55,21 +56,19 @@ class _MarketCollector:
         self._at: datetime | None = None
         self._rejects = 0
 
-    async def add_pages(self, pages: AsyncIterator[VenuePage], source: str = "live", wanted: pl.Expr | None = None) -> _MarketCollector:
-        """Add the pages of a listing of contracts, or of events with nested contracts. wanted: predicate that selects contracts. source:
-        live or historical.
-        """
+    async def add_pages(self, pages: AsyncIterator[VenuePage], wanted: pl.Expr | None = None) -> _MarketCollector:
+        """Add the pages of a listing of contracts, or of events with nested contracts. wanted: predicate that selects contracts."""
         async with aclosing(pages) as iteration:  # type: ignore[type-var]
             async for page in iteration:
                 self._at = self._at or page.fetched_at
-                self._add(page, source, wanted)
+                self._add(page, wanted)
         return self
 
-    def _add(self, page: VenuePage, source: str, wanted: pl.Expr | None) -> None:
+    def _add(self, page: VenuePage, wanted: pl.Expr | None) -> None:
         """Add the contracts and events of a page."""
         day, of_events = page.fetched_at.date(), "events" in page.answer
         objects = extract_nested_markets(page.items("events")) if of_events else page.items("markets")
-        parsed = [parse_markets(objects, page.origin, day=day, source=source)]
+        parsed = [parse_markets(objects, page.origin, day=day)]
         rows = parsed[0].rows if wanted is None else parsed[0].rows.filter(wanted)
         for row in rows.iter_rows(named=True):
             self.contracts.setdefault(row["ticker"], row)
@@ -103,8 +102,8 @@ async def fetch_closing_after(client: KalshiClient, at: datetime, wanted: pl.Exp
 
     Raises `ConfigError` if `at` is before the venue's cutoff: contracts paid out before it are archived and not listed.
     """
-    cutoff = await _fetch_cutoff(client)
-    if cutoff is not None and at < cutoff:
+    cutoff = parse_cutoff(await client.historical_cutoff())
+    if at < cutoff:
         raise ConfigError(
             f"listing Kalshi's markets as of {at.isoformat()}: the venue lists what was paid out since {cutoff.isoformat()}; choose a later week"
         )
@@ -120,11 +119,11 @@ async def fetch_by_id(client: KalshiClient, names: Sequence[str]) -> tuple[Marke
     for batch in split_batches(names, routes.MOST_TICKERS):
         await collector.add_pages(client.markets(tickers=batch, mve_filter=None))
     for batch in split_batches([name for name in names if name not in collector.contracts], routes.MOST_TICKERS):
-        await collector.add_pages(client.historical_markets(tickers=batch, mve_filter=None), "historical")
+        await collector.add_pages(client.historical_markets(tickers=batch, mve_filter=None))
     others = [name for name in names if name not in collector.contracts]
     for name in others:
         await collector.add_pages(client.markets(event_ticker=name))
-        await collector.add_pages(client.historical_markets(event_ticker=name), "historical")
+        await collector.add_pages(client.historical_markets(event_ticker=name))
     rows = await collector.with_events(client)
     return rows, frozenset(others) & {row["event_ticker"] for row in rows.contracts.values()}
 
@@ -177,7 +176,7 @@ async def fetch_candles(client: KalshiClient, spans: Mapping[str, tuple[datetime
     live: set[str] = set()
     for page in await client.fetch_all(calls):
         live |= {str(group.get("market_ticker")) for group in page.items("markets") if isinstance(group, dict)}
-        _add_candles(candles, page, "live")
+        _add_candles(candles, page)
     archived = [
         routes.historical_candles(ticker, first, last)
         for ticker, span in spans.items()
@@ -186,26 +185,18 @@ async def fetch_candles(client: KalshiClient, spans: Mapping[str, tuple[datetime
     ]
     for page in await client.fetch_all(archived, accept=_UNKNOWN):
         if page.status not in _UNKNOWN:
-            _add_candles(candles, page, "historical")
+            _add_candles(candles, page)
     return {
         ticker: [row for at, row in sorted(rows.items()) if spans[ticker][0] <= at <= spans[ticker][1]] for ticker, rows in candles.items()
     }
 
 
-def _add_candles(candles: dict[str, dict[datetime, Row]], page: VenuePage, source: str) -> None:
+def _add_candles(candles: dict[str, dict[datetime, Row]], page: VenuePage) -> None:
     """Add the candles of a page to `candles`, by ticker and end."""
-    parsed = parse_candles(page.answer, page.origin, day=page.fetched_at.date(), source=source, period_minutes=_HOUR)
-    for row in parsed.rows.iter_rows(named=True):
-        if row["ticker"] in candles:
-            candles[row["ticker"]][row["end_at"]] = row
+    for row in parse_candles([page], day=page.fetched_at.date(), period_minutes=_HOUR).rows.iter_rows(named=True):
+        candles[row["ticker"]][row["end_at"]] = row
 
 
 def _count_per_call(first: datetime, last: datetime) -> int:
     """Return the number of contracts whose hourly candles from `first` to `last` fit into one call."""
     return max(1, min(routes.MOST_TICKERS, routes.MOST_CANDLES // ((last - first) // timedelta(hours=1) + 1)))
-
-
-async def _fetch_cutoff(client: KalshiClient) -> datetime | None:
-    """Fetch the venue's cutoff, before which settled contracts are archived; None if the venue does not state it."""
-    page = await client.historical_cutoff()
-    return parse_instant(page.answer.get("market_settled_ts"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
@@ -12,6 +12,7 @@ import polars as pl
 from bellwether.tables.order_books import KALSHI_BOOKS, LEVELS
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_SERIES
 from bellwether.tables.schema import PRICE, SIZE, Table
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi.routes import parse_requested_tickers
 from bellwether.venues.wire.columns import (
     DecimalRule,
@@ -103,9 +104,8 @@ MARKET = ObjectShape(
 )
 
 
-def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: str, table: Table = KALSHI_MARKETS) -> ParsedRecords:
-    """Parse the markets of one page into rows of `table`, each with the UTC day of its close. source: live or historical. day: of rejects
-    without a valid close time.
+def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, table: Table = KALSHI_MARKETS) -> ParsedRecords:
+    """Parse the markets of one page into rows of `table`, each with the UTC day of its close. day: of rejects without a valid close time.
 
     `X_dollars` and `X_fp` are preferred to the integer cents and counts `X` of older formats. These are rejects: objects without a ticker,
     an event, a known status or a close time; finalized ones without a result; and any with an invalid value.
@@ -125,10 +125,15 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: 
             "is_combo": pl.Series([_is_combo(record) for record in columns.records], dtype=pl.Boolean()),
             "wire_format": pl.Series([_wire_format(record) for record in columns.records], dtype=pl.String()),
             "body": columns.bodies(objects),
-            "source": repeat_value(source, pl.String(), len(objects)),
+            "source": repeat_value(read_source(origin.request), pl.String(), len(objects)),
         }
     )
     return Quarantine(table, "ticker", day, origin).sift(frame, objects, problems)
+
+
+def read_source(request: str) -> str:
+    """Return `historical` for a request to the archive's routes, else `live`."""
+    return "historical" if request.startswith("GET /historical/") else "live"
 
 
 def _outcome(columns: WireColumns, result: pl.Series) -> Typed:
@@ -237,45 +242,26 @@ def extract_candles(answer: Mapping[str, Any]) -> list[Any]:
     return objects
 
 
-def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, source: str, period_minutes: int) -> ParsedRecords:
-    """Parse one response into rows of raw/kalshi_candles; see `parse_candle_pages`. source: live or historical."""
-    return parse_candle_pages([CandlePage(answer, origin, source)], day=day, period_minutes=period_minutes)
-
-
-@dataclass(frozen=True, slots=True)
-class CandlePage:
-    """Response with candles of one or more markets. source: live or historical. requested: tickers in the request; the rows of others are
-    dropped.
-    """
-
-    answer: Mapping[str, Any]
-    origin: Origin
-    source: str
-    requested: Collection[str] | None = None
-
-
-def parse_candle_pages(pages: Sequence[CandlePage], *, day: date, period_minutes: int) -> ParsedRecords:
+def parse_candles(pages: Sequence[VenuePage], *, day: date, period_minutes: int) -> ParsedRecords:
     """Parse responses into rows of raw/kalshi_candles, one per market and end of a candle. day: partition of the rows.
 
     Prices are read from `open_dollars` (live), `open` as text (historical) or as integer cents (before March 2026). Bids and asks at 0 and
     1 are null (no quote); trades are null if nothing traded. A second candle of the same page, market and end is dropped if it is equal,
-    else it is a reject.
+    else it is a reject. Candles of markets that the page's request does not name are dropped.
     """
-    candles = [extract_candles(page.answer) for page in pages]
+    # Of copies of the pages, so that their parsed JSON, which takes several times their bytes, is not kept.
+    candles = [extract_candles(replace(page).answer) for page in pages]
     counts, objects = list(map(len, candles)), [candle for group in candles for candle in group]
     numbers = [number for number, count in enumerate(counts) for _ in range(count)]
+    sources = [read_source(page.request) for page in pages]
     problems = RejectReasons()
     frame = _candles(objects, problems, day, period_minutes).with_columns(
-        number=pl.Series(numbers, dtype=pl.UInt32()), source=pl.Series([pages[number].source for number in numbers], dtype=pl.String())
+        number=pl.Series(numbers, dtype=pl.UInt32()), source=pl.Series([sources[number] for number in numbers], dtype=pl.String())
     )
     keys = frame.select("number", "ticker", "end_at")
     repeats = find_repeats(keys, objects, problems, field="end_period_ts", kind="candle of the same market and end")
-    requested = [page.requested for page in pages]
-    others = {
-        index
-        for index, (number, ticker) in enumerate(zip(numbers, frame["ticker"], strict=True))
-        if (wanted := requested[number]) is not None and ticker not in wanted
-    }
+    requested = [parse_requested_tickers(page.request) for page in pages]
+    others = {index for index, (number, ticker) in enumerate(zip(numbers, frame["ticker"], strict=True)) if ticker not in requested[number]}
     quarantines = [Quarantine(KALSHI_CANDLES, "ticker", day, page.origin) for page in pages]
     return sift_pages(KALSHI_CANDLES, quarantines, counts, frame, objects, problems, unwanted=repeats | others)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 import polars as pl
 
 from bellwether.tables.raw import POLYMARKET_BOOK, POLYMARKET_PRICES, POLYMARKET_WINNERS
+from bellwether.venues.http.page import VenuePage
+from bellwether.venues.polymarket.routes import parse_requested_tokens
 from bellwether.venues.polymarket.wire import (
     AMOUNT,
     CONDITION_ID,
@@ -31,36 +33,25 @@ from bellwether.venues.wire.rejects import Origin, ParsedRecords, Quarantine, re
 POINT = ObjectShape(tickers=(), decimals={"p": PRICE})
 
 
-@dataclass(frozen=True, slots=True)
-class PriceHistory:
-    """Past prices of one token on one page, as points {t, p} (Unix seconds and price)."""
-
-    points: Sequence[Any]
-    origin: Origin
-    market_id: str
-    token_id: str
-
-
-def parse_prices(points: Sequence[Any], origin: Origin, *, day: date, market_id: str, token_id: str, period_minutes: int) -> ParsedRecords:
-    """Parse the points of one token; see `parse_histories`."""
-    return parse_histories([PriceHistory(points, origin, market_id, token_id)], day=day, period_minutes=period_minutes)
-
-
-def parse_histories(histories: Sequence[PriceHistory], *, day: date, period_minutes: int) -> ParsedRecords:
-    """Parse histories into rows of raw/polymarket_prices, with one price per history and time.
+def parse_prices(pages: Sequence[VenuePage], market_of: Mapping[str, str], *, day: date, period_minutes: int) -> ParsedRecords:
+    """Parse pages of past prices, each of one token as points {t, p} (Unix seconds and price), into rows of raw/polymarket_prices, with one price per
+    page and time. market_of: id of the market of each requested token.
 
     A second point with the same t is dropped if it is equal, else it is a reject; a point without a price is a reject.
     """
-    problems, counts = RejectReasons(), [len(history.points) for history in histories]
-    points = [point for history in histories for point in history.points]
-    owners = [(number, history) for number, history in enumerate(histories) for _ in history.points]
+    # Of copies of the pages, so that their parsed JSON, which takes several times their bytes, is not kept.
+    histories = [replace(page).items("history") for page in pages]
+    tokens = [token for page in pages for token in parse_requested_tokens(page)]
+    problems, counts = RejectReasons(), list(map(len, histories))
+    points = [point for history in histories for point in history]
+    numbers = [number for number, count in enumerate(counts) for _ in range(count)]
     frame = _points(points, problems, day, period_minutes).with_columns(
-        number=pl.Series([number for number, _ in owners], dtype=pl.UInt32()),
-        market_id=pl.Series([history.market_id for _, history in owners], dtype=pl.String()),
-        token_id=pl.Series([history.token_id for _, history in owners], dtype=pl.String()),
+        number=pl.Series(numbers, dtype=pl.UInt32()),
+        market_id=pl.Series([market_of[tokens[number]] for number in numbers], dtype=pl.String()),
+        token_id=pl.Series([tokens[number] for number in numbers], dtype=pl.String()),
     )
     repeats = find_repeats(frame.select("number", "at"), points, problems, field="p", kind="price of the same instant")
-    quarantines = [Quarantine(POLYMARKET_PRICES, "t", day, history.origin) for history in histories]
+    quarantines = [Quarantine(POLYMARKET_PRICES, "t", day, page.origin) for page in pages]
     return sift_pages(POLYMARKET_PRICES, quarantines, counts, frame, points, problems, unwanted=repeats)
 
 

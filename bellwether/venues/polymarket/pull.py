@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from datetime import date, timedelta
 from functools import partial
 from itertools import islice
@@ -34,7 +33,7 @@ from bellwether.venues.http.puller import Progress, Puller
 from bellwether.venues.http.retry import parse_error_text
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.venues.polymarket.clob_wire import PriceHistory, parse_histories, parse_winners
+from bellwether.venues.polymarket.clob_wire import parse_prices, parse_winners
 from bellwether.venues.polymarket.resolution import list_unresolved
 from bellwether.venues.polymarket.routes import COARSE_MINUTES, MOST_DAYS, UNKNOWN
 from bellwether.venues.polymarket.wire import DISTANT, ID, format_time, parse_events, parse_markets
@@ -105,17 +104,17 @@ class PolymarketDay(VenueDay):
     def parse_prices(self, step: str, pages: Sequence[VenuePage], markets: Markets) -> ParsedRecords:
         priced = markets.rows.filter(pl.col("price_token").is_not_null())
         market_of = dict(priced.select("price_token", "market_id").iter_rows())
-        histories, rejects = [], []
+        known, rejects = [], []
         for page in pages:
             (token,) = routes.parse_requested_tokens(page)
             if page.status not in UNKNOWN and token in market_of:
-                histories.append(PriceHistory(replace(page).items("history"), page.origin, market_of[token], token))
+                known.append(page)
                 continue
             reason = f"the venue has no prices of this token: {parse_error_text(page.body)}"
             reason = reason if token in market_of else "a token of no market of this day"
             rejects.append(self.prices.quarantine(self.day, page.origin).reject_missing([token], reason))
         minutes = COARSE_MINUTES if step == _COARSE else self.plan.period_minutes
-        parsed = parse_histories(histories, day=self.day, period_minutes=minutes)
+        parsed = parse_prices(known, market_of, day=self.day, period_minutes=minutes)
         rows = self.plan.within_window(parsed.rows, markets.rows, "market_id", "at")
         return ParsedRecords(rows, (), pl.concat([parsed.rejects, *rejects]).sort("page", maintain_order=True))
 

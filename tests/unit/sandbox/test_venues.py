@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 
 from bellwether.sandbox import Clock, GeneratedWorld, create_app
 from bellwether.sandbox.app import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PATH
 from bellwether.sandbox.polymarket import GeneratedPolymarket
 from bellwether.sandbox.timestamps import DAY, SECOND, to_instant
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi.wire import parse_candles, parse_events, parse_markets, parse_series
 from bellwether.venues.polymarket import clob_wire
 from bellwether.venues.polymarket import wire as polymarket
@@ -105,11 +107,11 @@ def test_our_parsers_accept_kalshis_objects_but_the_deliberately_invalid_ones() 
     invalid = {market.ticker for event in events for market in event.markets if market.terms["notional_value_dollars"] != "1.0000"}
     chosen = [market for event in events[::5] for market in event.markets] + [world.market(ticker) for ticker in sorted(invalid)]
     bodies = [json.loads(world.body(market, market.life.final)) for market in chosen if market]
-    parsed = parse_markets(bodies, ORIGIN, day=TODAY, source="live")
+    parsed = parse_markets(bodies, ORIGIN, day=TODAY)
     assert 1 <= len(invalid) < len(events) / 25
     assert set(parsed.rejects["record_id"]) == invalid
     assert set(parsed.rejects["field"]) == {"notional_value_dollars"}
-    assert parse_markets(week(), ORIGIN, day=TODAY, source="live").rows.height > 40
+    assert parse_markets(week(), ORIGIN, day=TODAY).rows.height > 40
     assert parse_events(opened(), ORIGIN, day=TODAY).rejects.is_empty()
     assert parse_series(site().kalshi("/series")["series"], ORIGIN).rejects.is_empty()
 
@@ -159,10 +161,9 @@ def test_a_settled_market_is_live_for_90_days_and_then_only_in_the_archive() -> 
     span = {"start_ts": 0, "end_ts": int(NOW.timestamp()), "period_interval": 60}
     old = site().kalshi(f"/historical/markets/{ticker}/candlesticks", **span)["candlesticks"]
     assert site().kalshi("/markets/candlesticks", market_tickers=ticker, **span) == {"markets": []}
-    answer = {"ticker": ticker, "candlesticks": old}
-    candles = parse_candles(
-        answer, Origin(f"GET /historical/markets/{ticker}/candlesticks", 0, NOW), day=TODAY, source="historical", period_minutes=60
-    )
+    body = orjson.dumps({"ticker": ticker, "candlesticks": old})
+    page = VenuePage(f"GET /historical/markets/{ticker}/candlesticks", 200, NOW, body)
+    candles = parse_candles([page], day=TODAY, period_minutes=60)
     assert (candles.rows.height, candles.rejects.height) == (len(old), 0)
 
 

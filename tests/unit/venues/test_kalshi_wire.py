@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import product
@@ -18,9 +17,7 @@ from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_REJECTS,
 from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi.wire import (
     STATUSES,
-    CandlePage,
     extract_nested_markets,
-    parse_candle_pages,
     parse_candles,
     parse_events,
     parse_series,
@@ -104,9 +101,13 @@ REJECTED = {
 }
 
 
-def candles(*items: Any, ticker: str = "T", source: str = "live") -> ParsedRecords:
-    answer = {"markets": [{"market_ticker": ticker, "candlesticks": list(items)}]}
-    return parse_candles(answer, ORIGIN, day=DAY, source=source, period_minutes=60)
+def candle_page(answer: dict[str, Any], request: str = "GET /markets/candlesticks?market_tickers=T", ordinal: int = 3) -> VenuePage:
+    return VenuePage(request, 200, FETCHED, orjson.dumps(answer), ordinal)
+
+
+def candles(*items: Any) -> ParsedRecords:
+    answer = {"markets": [{"market_ticker": "T", "candlesticks": list(items)}]}
+    return parse_candles([candle_page(answer)], day=DAY, period_minutes=60)
 
 
 def test_an_event_has_every_field_under_its_own_name():
@@ -153,9 +154,10 @@ def test_a_historical_candle_without_suffixes_reads_like_the_live_one():
     historical = candle(
         yes_bid=quotes, yes_ask=quotes, price=plain, volume="12.50", open_interest="80.00", volume_fp=..., open_interest_fp=...
     )
-    answer = {"ticker": "T", "candlesticks": [historical]}
-    found = parse_candles(answer, ORIGIN, day=DAY, source="live", period_minutes=60)
-    assert found.rows.equals(candles(candle()).rows)
+    page = candle_page({"ticker": "T", "candlesticks": [historical]}, "GET /historical/markets/T/candlesticks")
+    found, live = parse_candles([page], day=DAY, period_minutes=60).rows, candles(candle()).rows
+    assert found.drop("source", "request").equals(live.drop("source", "request"))
+    assert (found["source"].item(), live["source"].item()) == ("historical", "live")
 
 
 def test_a_bid_of_zero_and_an_ask_of_one_are_no_quotes():
@@ -174,31 +176,21 @@ def test_a_repeated_candle_is_dropped_and_a_contradicting_one_quarantined():
 
 def test_pages_of_candles_that_fit_are_parsed_at_once_with_the_same_rows():
     cents = {"open": 40, "high": 45, "low": 39, "close": 44}
+    groups = {"C": [candle(yes_bid=cents)], "D": [candle()], "A": [candle()]}
     pages = [
-        CandlePage({"ticker": "A", "candlesticks": [candle(), candle(end_period_ts=1773496800)]}, ORIGIN, "historical", ["A"]),
-        CandlePage({"ticker": "B", "candlesticks": []}, replace(ORIGIN, page=1), "historical", ["B"]),
-        CandlePage(
-            {
-                "markets": [
-                    {"market_ticker": "C", "candlesticks": [candle(yes_bid=cents)]},
-                    {"market_ticker": "D", "candlesticks": [candle()]},
-                    {"market_ticker": "A", "candlesticks": [candle()]},
-                ]
-            },
-            replace(ORIGIN, page=2, request="GET /markets/candlesticks?market_tickers=C,D"),
-            "live",
-            ["C", "D"],
+        candle_page(
+            {"ticker": "A", "candlesticks": [candle(), candle(end_period_ts=1773496800)]}, "GET /historical/markets/A/candlesticks"
+        ),
+        candle_page({"ticker": "B", "candlesticks": []}, "GET /historical/markets/B/candlesticks", 4),
+        candle_page(
+            {"markets": [{"market_ticker": ticker, "candlesticks": items} for ticker, items in groups.items()]},
+            "GET /markets/candlesticks?market_tickers=C,D",
+            5,
         ),
     ]
-    alone = [
-        parse_candles(page.answer, page.origin, day=DAY, source=page.source, period_minutes=60).rows.filter(
-            pl.col("ticker").is_in(list(page.requested))
-        )
-        for page in pages
-    ]
-    together = parse_candle_pages(pages, day=DAY, period_minutes=60)
+    together = parse_candles(pages, day=DAY, period_minutes=60)
     assert together.rejects.is_empty()
-    assert together.rows.equals(pl.concat(alone))
+    assert together.rows.equals(pl.concat(parse_candles([page], day=DAY, period_minutes=60).rows for page in pages))
     assert together.rows["ticker"].to_list() == ["A", "A", "C", "D"]
 
 
@@ -398,11 +390,11 @@ def test_candles_that_do_not_fit_are_quarantined_and_not_parsed_with_other_pages
         assert parsed.rows.height == 1
         KALSHI_REJECTS.validate(parsed.rejects)
         assert parsed.rejects.select("table", "record_id", "field").row(0) == ("raw/kalshi_candles", "T", field)
-    fitting = CandlePage({"ticker": "A", "candlesticks": [candle()]}, ORIGIN, "live", ["A"])
+    fitting = candle_page({"ticker": "A", "candlesticks": [candle()]}, "GET /historical/markets/A/candlesticks")
     for candlesticks in ([candle(), candle()], [7], [candle(), candle(volume_fp="many")], [candle(end_period_ts="x")]):
-        other = CandlePage({"ticker": "B", "candlesticks": candlesticks}, replace(ORIGIN, page=1), "live", ["B"])
-        together = parse_candle_pages([fitting, other, fitting], day=DAY, period_minutes=60)
-        alone = [parse_candle_pages([page], day=DAY, period_minutes=60) for page in (fitting, other, fitting)]
+        other = candle_page({"ticker": "B", "candlesticks": candlesticks}, "GET /historical/markets/B/candlesticks", 4)
+        together = parse_candles([fitting, other, fitting], day=DAY, period_minutes=60)
+        alone = [parse_candles([page], day=DAY, period_minutes=60) for page in (fitting, other, fitting)]
         assert together.rows.equals(pl.concat(parsed.rows for parsed in alone))
         assert together.rejects.equals(pl.concat(parsed.rejects for parsed in alone))
 

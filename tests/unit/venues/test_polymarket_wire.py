@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import product
@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.tables.raw import POLYMARKET_BOOK, POLYMARKET_PRICES, POLYMARKET_REJECTS, POLYMARKET_WINNERS
-from bellwether.venues.polymarket.clob_wire import PriceHistory, parse_books, parse_histories, parse_prices, parse_winners
+from bellwether.venues.http.page import VenuePage
+from bellwether.venues.polymarket.clob_wire import parse_books, parse_prices, parse_winners
 from bellwether.venues.polymarket.wire import parse_events
 from bellwether.venues.wire.json_decoding import decode_json
 from bellwether.venues.wire.rejects import ParsedRecords
@@ -128,8 +129,12 @@ def winners(*objects: Any) -> ParsedRecords:
     return parsed
 
 
+def price_page(token: str, points: Sequence[Any], ordinal: int = 3) -> VenuePage:
+    return VenuePage(f"GET /prices-history?market={token}&part={ordinal}", 200, FETCHED, json.dumps({"history": points}).encode(), ordinal)
+
+
 def prices(*points: Any) -> ParsedRecords:
-    parsed = parse_prices(list(points), ORIGIN, day=DAY, market_id="7", token_id=YES, period_minutes=60)
+    parsed = parse_prices([price_page(YES, points)], {YES: "7"}, day=DAY, period_minutes=60)
     POLYMARKET_PRICES.validate(parsed.rows)
     POLYMARKET_REJECTS.validate(parsed.rejects)
     return parsed
@@ -252,22 +257,15 @@ def test_each_level_is_judged_alone_by_the_tick_of_its_book_and_unusable_ones_ar
 
 
 def test_pages_of_prices_that_fit_are_parsed_at_once_with_the_same_rows() -> None:
-    histories = [
-        PriceHistory([{"t": 1767225600 + 3600 * hour, "p": price} for hour, price in enumerate(prices)], origin, market, token)
-        for market, token, origin, prices in (
-            ("7", "70", ORIGIN, (0.5, 1, 0.123456789)),
-            ("7", "70", replace(ORIGIN, page=1, request="GET /prices-history?market=70&page=1"), (0.5, 0)),
-            ("8", "80", replace(ORIGIN, page=2), ()),
-            ("9", "90", replace(ORIGIN, page=3), (1e-7, 0.999)),
-        )
+    market_of = {"70": "7", "80": "8", "90": "9"}
+    drawn = (("70", (0.5, 1, 0.123456789)), ("70", (0.5, 0)), ("80", ()), ("90", (1e-7, 0.999)))
+    pages = [
+        price_page(token, [{"t": 1767225600 + 3600 * hour, "p": price} for hour, price in enumerate(prices)], ordinal)
+        for ordinal, (token, prices) in enumerate(drawn)
     ]
-    alone = [
-        parse_prices(one.points, one.origin, day=DAY, market_id=one.market_id, token_id=one.token_id, period_minutes=60).rows
-        for one in histories
-    ]
-    together = parse_histories(histories, day=DAY, period_minutes=60)
+    together = parse_prices(pages, market_of, day=DAY, period_minutes=60)
     assert together.rejects.is_empty()
-    assert together.rows.equals(pl.concat(alone))
+    assert together.rows.equals(pl.concat(parse_prices([page], market_of, day=DAY, period_minutes=60).rows for page in pages))
 
 
 def test_a_price_keeps_its_digits_and_is_never_rounded_up_to_1():
@@ -385,12 +383,12 @@ def test_a_book_may_lack_a_side_or_a_tick_size():
 
 
 def test_histories_parsed_together_have_the_rows_and_rejects_of_each_alone() -> None:
-    fitting = PriceHistory([{"t": 1767225600, "p": 0.5}], ORIGIN, "7", "70")
+    fitting, market_of = price_page("70", [{"t": 1767225600, "p": 0.5}]), {"70": "7", "80": "8"}
     twice = [{"t": 1767225600, "p": 0.5}] * 2
     for points in ([*twice, {"t": 1767225600}], [{"t": "x", "p": 0.5}], [7], twice):
-        histories = [fitting, PriceHistory(points, replace(ORIGIN, page=1), "8", "80"), fitting]
-        together = parse_histories(histories, day=DAY, period_minutes=60)
-        alone = [parse_histories([history], day=DAY, period_minutes=60) for history in histories]
+        pages = [fitting, price_page("80", points, 1), fitting]
+        together = parse_prices(pages, market_of, day=DAY, period_minutes=60)
+        alone = [parse_prices([page], market_of, day=DAY, period_minutes=60) for page in pages]
         assert together.rows.equals(pl.concat(parsed.rows for parsed in alone))
         assert together.rejects.equals(pl.concat(parsed.rejects for parsed in alone))
 

@@ -92,20 +92,30 @@ def text_of(answer: Any) -> bytes:
     return json.dumps(answer).encode()
 
 
+def read_candles(answer: Any) -> ParsedRecords:
+    page = VenuePage("GET /markets/candlesticks?market_tickers=T", 200, ORIGIN.fetched_at, text_of(answer))
+    return kalshi.parse_candles([page], day=DAY, period_minutes=60)
+
+
+def read_prices(answer: Any) -> ParsedRecords:
+    page = VenuePage(f"GET /prices-history?market={objects.YES}", 200, ORIGIN.fetched_at, text_of(answer))
+    return clob.parse_prices([page], {objects.YES: "7"}, day=DAY, period_minutes=60)
+
+
 PARSERS: dict[str, tuple[Table, Table, Any, Callable[[Any], ParsedRecords]]] = {
-    "Kalshi's markets": (KALSHI_MARKETS, KALSHI_REJECTS, *listed("markets", wire_objects.market(), lambda *a, **k: kalshi.parse_markets(*a, **k, source="live"))),
-    "Kalshi's nested markets": (KALSHI_MARKETS, KALSHI_REJECTS, *listed("events", EVENT, lambda items, *a, **k: kalshi.parse_markets(kalshi.extract_nested_markets(items), *a, **k, source="live"))),
+    "Kalshi's markets": (KALSHI_MARKETS, KALSHI_REJECTS, *listed("markets", wire_objects.market(), kalshi.parse_markets)),
+    "Kalshi's nested markets": (KALSHI_MARKETS, KALSHI_REJECTS, *listed("events", EVENT, lambda items, *a, **k: kalshi.parse_markets(kalshi.extract_nested_markets(items), *a, **k))),
     "Kalshi's events": (KALSHI_EVENTS, KALSHI_REJECTS, *listed("events", EVENT, kalshi.parse_events)),
     "Kalshi's series": (KALSHI_SERIES, KALSHI_REJECTS, *listed("series", SERIES, lambda items, origin, day: kalshi.parse_series(items, origin))),
-    "Kalshi's candles": (KALSHI_CANDLES, KALSHI_REJECTS, CANDLES, lambda answer: kalshi.parse_candles(decode_json(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
-    "candles of one market": (KALSHI_CANDLES, KALSHI_REJECTS, {"ticker": "T", "candlesticks": [wire_objects.candle()]}, lambda answer: kalshi.parse_candles(decode_json(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
+    "Kalshi's candles": (KALSHI_CANDLES, KALSHI_REJECTS, CANDLES, read_candles),
+    "candles of one market": (KALSHI_CANDLES, KALSHI_REJECTS, {"ticker": "T", "candlesticks": [wire_objects.candle()]}, read_candles),
     "Kalshi's book": (KALSHI_BOOKS, KALSHI_REJECTS, KALSHI_BOOK, lambda answer: kalshi.parse_books(decode_json(text_of(answer)), BOOKS, day=DAY)),
     "Kalshi's books": (KALSHI_BOOKS, KALSHI_REJECTS, {"orderbooks": [{"ticker": "T", **KALSHI_BOOK}]}, lambda answer: kalshi.parse_books(decode_json(text_of(answer)), BOOKS, day=DAY)),
     "Gamma's markets": (POLYMARKET_MARKETS, POLYMARKET_REJECTS, *listed("markets", objects.market(feeSchedule={"rate": 0.03, "exponent": 1}), polymarket.parse_markets)),
     "Gamma's events": (POLYMARKET_EVENTS, POLYMARKET_REJECTS, *listed("events", objects.event(), polymarket.parse_events)),
     "the CLOB's winners": (POLYMARKET_WINNERS, POLYMARKET_REJECTS, *single(objects.clob_market(), clob.parse_winners)),
     "the CLOB's books": (POLYMARKET_BOOK, POLYMARKET_REJECTS, *listed("", objects.book(), clob.parse_books)),
-    "the CLOB's prices": (POLYMARKET_PRICES, POLYMARKET_REJECTS, *listed("history", {"t": 1773446400, "p": 0.5}, lambda *a, **k: clob.parse_prices(*a, **k, market_id="7", token_id=objects.YES, period_minutes=60))),
+    "the CLOB's prices": (POLYMARKET_PRICES, POLYMARKET_REJECTS, {"history": [{"t": 1773446400, "p": 0.5}]}, read_prices),
 }  # fmt: skip
 
 

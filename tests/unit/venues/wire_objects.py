@@ -68,7 +68,7 @@ def candle(end: int = 1_773_522_000, **changes: Any) -> dict[str, Any]:
 
 def read(*objects: Any) -> ParsedRecords:
     """Parse the objects of one page."""
-    return parse_markets(list(objects), ORIGIN, day=DAY, source="live")
+    return parse_markets(list(objects), ORIGIN, day=DAY)
 
 
 def row(item: Any) -> dict[str, Any]:
