@@ -1,38 +1,17 @@
-"""Domains: the subject areas of the platform, such as benchmark and arena.
-A new domain is a `Domain` here and an entry of `BUILT_IN` (docs/design.md).
-
-Other packages add a domain with an entry point of the group `bellwether.domains` whose value is a `Domain`.
-"""
+"""Domains: the subject areas of the platform, such as benchmark and arena. A new domain is an entry of `DOMAINS` (docs/design.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any
-
-from bellwether.errors import ConfigError
-
-
-@dataclass(frozen=True)
-class LazyCommand:
-    """Command of the command line whose module is imported when the command is called.
-
-    name: of the command. home: `module:attribute` of its click command. short_help: its line in `bellwether --help`. hidden: leave it out there.
-    """
-
-    name: str
-    home: str
-    short_help: str
-    hidden: bool = False
 
 
 @dataclass(frozen=True)
 class Domain:
-    """Subject area of the platform: its tables, rules, Dagster definitions and commands.
+    """Subject area of the platform: its tables, rules and Dagster definitions.
 
     name: of the domain. groups: asset groups with their descriptions, shown by `bellwether ui`. tables: modules, each with a tuple `TABLES` of
     `bellwether.tables.Table`, from which definitions, warehouse, data dictionary and Dagster's column metadata follow. rules: module with
@@ -41,8 +20,7 @@ class Domain:
     function (`module:function`) that returns their keys. waiting: function (`module:function`) that returns the partitions that cannot be
     materialized yet, with reasons. demo: function (`module:function`) of a `Runner` and a number of days that runs the domain's part of
     `bellwether demo`. It returns the result of each step that may fail without stopping the others, by name: None or the error. results:
-    function (`module:function`) that prints the results of that part. commands: commands under the
-    domain's heading; those of the built-in domains are in `cli.main`.
+    function (`module:function`) that prints the results of that part.
     """
 
     name: str
@@ -54,7 +32,6 @@ class Domain:
     waiting: str = ""
     demo: str = ""
     results: str = ""
-    commands: tuple[LazyCommand, ...] = ()
 
     def table_modules(self) -> tuple[ModuleType, ...]:
         """Import the modules that declare the domain's tables, and return them."""
@@ -140,34 +117,5 @@ WAREHOUSE = Domain(
 )
 
 
-GROUP = "bellwether.domains"
-
-BUILT_IN = (VENUES, BENCHMARK, REPLAY, ARENA)
-
-
-@cache
-def load_domains() -> tuple[Domain, ...]:
-    """Return all domains: the built-in ones, those of other packages, and at the end the warehouse, which publishes the tables of the others.
-
-    Raises:
-        ConfigError: An entry point cannot be loaded, or two domains have the same name.
-    """
-    domains = (*BUILT_IN, *(_load_domain(point) for point in entry_points(group=GROUP)), WAREHOUSE)
-    names = [domain.name for domain in domains]
-    for domain in domains:
-        if names.count(domain.name) > 1:
-            raise ConfigError(f"two domains are named {domain.name!r}; rename the one of the other package")
-    return domains
-
-
-def _load_domain(point: EntryPoint) -> Domain:
-    """Load a domain of another package. Raises `ConfigError` if that fails or the object is not a `Domain`."""
-    where = f"the entry point {point.name!r} ({GROUP}) of {point.dist.name if point.dist else point.value}"
-    try:
-        domain = point.load()
-    except Exception as error:
-        first = (str(error).splitlines() or [""])[0]
-        raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {first}; repair or uninstall that package") from error
-    if not isinstance(domain, Domain):
-        raise ConfigError(f"{where} is not a bellwether.domains.Domain but {type(domain).__name__}; repair or uninstall that package")
-    return domain
+#: At the end the warehouse, which publishes the tables of the others.
+DOMAINS = (VENUES, BENCHMARK, REPLAY, ARENA, WAREHOUSE)

@@ -12,7 +12,7 @@ import click
 
 from bellwether.console import console, emit, shown
 from bellwether.doctor import examine, try_connections
-from bellwether.domains import load_domains, resolve_reference
+from bellwether.domains import DOMAINS, resolve_reference
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.settings import Fleet, World, settings
 from bellwether.untrusted_text import visible
@@ -35,14 +35,14 @@ def demo(days: int) -> None:
             f"bellwether demo: BELLWETHER_WORLD is {settings().world}; the demo runs in the sandbox. Use `bellwether pull` and `bellwether release` here"
         )
     ends: dict[str, BellwetherError | None] = {}
-    stages = {domain.name: domain.demo for domain in load_domains() if domain.demo}
+    stages = {domain.name: domain.demo for domain in DOMAINS if domain.demo}
     with runner() as work:
         with work.progress.plan({name: _DEMO_SECONDS.get(name, 10.0) for name in stages}) as begin:
             for name, run_stage in stages.items():
                 begin(name)
                 ends |= resolve_reference(run_stage)(work, days)
         require_success(ends)
-    for domain in load_domains():
+    for domain in DOMAINS:
         if domain.results:
             resolve_reference(domain.results)()
     print_summary(work)

@@ -1,76 +1,33 @@
-"""The command `bellwether`. Its help lists commands without importing them. Known errors are printed as one line instead of a traceback.
-
-Other packages add commands with a domain (bellwether/domains.py).
-"""
+"""The command `bellwether`. Its help lists commands without importing them. Known errors are printed as one line instead of a traceback."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 import click
 import cloup
 
 from bellwether import __version__
-from bellwether.domains import LazyCommand, load_domains, resolve_reference
-from bellwether.errors import BellwetherError, ConfigError
+from bellwether.errors import BellwetherError
 from bellwether.places import failures
 
 #: Commands that need no home, or finish its restoration.
 _WITHOUT_HOME = frozenset({"restore", "sandbox", "score"})
 
-SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
-    "Start": (
-        LazyCommand("demo", "cli.admin:demo", "Run everything in the sandbox and print the leaderboards."),
-        LazyCommand("doctor", "cli.admin:doctor", "Check the installation."),
-        LazyCommand("ui", "cli.admin:ui", "Serve Dagster's UI and run its daemon."),
-        LazyCommand("worker", "cli.admin:worker", "Execute runs of a Celery fleet.", hidden=True),
-        LazyCommand("sandbox", "cli.admin:sandbox", "Serve the sandbox on 127.0.0.1 until interrupted.", hidden=True),
-    ),
-    "Data": (
-        LazyCommand("pull", "cli.data:pull", "Pull, clean and check the markets of some days."),
-        LazyCommand("events", "cli.data:events", "List and search the events that can be recorded now."),
-        LazyCommand("record", "cli.data:record", "Record the order books and trades of events."),
-        LazyCommand("recordings", "cli.data:recordings", "List and import recordings of order books and trades."),
-        LazyCommand("query", "cli.data:query", "Run SQL on the published warehouse, read-only."),
-        LazyCommand("warehouse", "cli.data:warehouse", "Publish the warehouse; write a self-contained copy."),
-    ),
-    "Benchmark": (
-        LazyCommand("models", "cli.models:models", "List language models and baselines, with keys and prices."),
-        LazyCommand("release", "cli.benchmark:release", "Build releases, score and rank; list them."),
-        LazyCommand("evaluate", "cli.benchmark:evaluate", "Evaluate language models on a release."),
-        LazyCommand("submit", "cli.benchmark:submit", "Submit a file of forecasts."),
-        LazyCommand("leaderboard", "cli.benchmark:leaderboard", "Show the leaderboards of releases."),
-        LazyCommand("report", "cli.benchmark:report", "Write the report of a release."),
-        LazyCommand("export", "cli.benchmark:export", "Write a release as a Hugging Face dataset."),
-        LazyCommand("journal", "cli.journal:journal", "Show model calls: their states and costs."),
-    ),
-    "Forecasts in files": (LazyCommand("score", "cli.score:score", "Score forecasts in CSV, Parquet or JSON files."),),
-    "Replay": (
-        LazyCommand("agents", "cli.backtest:agents", "List the agents that can trade; write a new one."),
-        LazyCommand("episode", "cli.episode:episode", "List, build, import and check episodes."),
-        LazyCommand("backtest", "cli.backtest:backtest", "Run agents in recorded episodes; show their results."),
-    ),
-    "Arena": (LazyCommand("arena", "cli.arena:arena", "Run and explain weeks of the arena; rank families."),),
-    "Publication and backup": (
-        LazyCommand("site", "cli.site:site", "Build the static site of the warehouse; serve it."),
-        LazyCommand("backup", "cli.admin:backup", "Back up this world; remove older backups by tiers."),
-        LazyCommand("restore", "cli.admin:restore", "Restore a backup into an empty home."),
-    ),
-}
-
 
 class Lazy(click.Command):
-    """Command that is imported only when it is called. declared: name, module, and line in the help."""
+    """Command that is imported only when it is called. home: `module:attribute` of its click command. short_help: line in the help."""
 
-    def __init__(self, declared: LazyCommand) -> None:
-        super().__init__(declared.name, short_help=declared.short_help, hidden=declared.hidden)
-        self.declared = declared
+    def __init__(self, name: str, home: str, short_help: str, *, hidden: bool = False) -> None:
+        super().__init__(name, short_help=short_help, hidden=hidden)
+        self.home = home
 
     def load(self) -> click.Command:
         """Import the command."""
-        command: click.Command = resolve_reference(self.declared.home)
+        module, _, attribute = self.home.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> click.Context:
@@ -82,8 +39,49 @@ class Lazy(click.Command):
         return self.load().make_context(info_name, args, parent, **extra)
 
 
+SECTIONS: dict[str, tuple[Lazy, ...]] = {
+    "Start": (
+        Lazy("demo", "cli.admin:demo", "Run everything in the sandbox and print the leaderboards."),
+        Lazy("doctor", "cli.admin:doctor", "Check the installation."),
+        Lazy("ui", "cli.admin:ui", "Serve Dagster's UI and run its daemon."),
+        Lazy("worker", "cli.admin:worker", "Execute runs of a Celery fleet.", hidden=True),
+        Lazy("sandbox", "cli.admin:sandbox", "Serve the sandbox on 127.0.0.1 until interrupted.", hidden=True),
+    ),
+    "Data": (
+        Lazy("pull", "cli.data:pull", "Pull, clean and check the markets of some days."),
+        Lazy("events", "cli.data:events", "List and search the events that can be recorded now."),
+        Lazy("record", "cli.data:record", "Record the order books and trades of events."),
+        Lazy("recordings", "cli.data:recordings", "List and import recordings of order books and trades."),
+        Lazy("query", "cli.data:query", "Run SQL on the published warehouse, read-only."),
+        Lazy("warehouse", "cli.data:warehouse", "Publish the warehouse; write a self-contained copy."),
+    ),
+    "Benchmark": (
+        Lazy("models", "cli.models:models", "List language models and baselines, with keys and prices."),
+        Lazy("release", "cli.benchmark:release", "Build releases, score and rank; list them."),
+        Lazy("evaluate", "cli.benchmark:evaluate", "Evaluate language models on a release."),
+        Lazy("submit", "cli.benchmark:submit", "Submit a file of forecasts."),
+        Lazy("leaderboard", "cli.benchmark:leaderboard", "Show the leaderboards of releases."),
+        Lazy("report", "cli.benchmark:report", "Write the report of a release."),
+        Lazy("export", "cli.benchmark:export", "Write a release as a Hugging Face dataset."),
+        Lazy("journal", "cli.journal:journal", "Show model calls: their states and costs."),
+    ),
+    "Forecasts in files": (Lazy("score", "cli.score:score", "Score forecasts in CSV, Parquet or JSON files."),),
+    "Replay": (
+        Lazy("agents", "cli.backtest:agents", "List the agents that can trade; write a new one."),
+        Lazy("episode", "cli.episode:episode", "List, build, import and check episodes."),
+        Lazy("backtest", "cli.backtest:backtest", "Run agents in recorded episodes; show their results."),
+    ),
+    "Arena": (Lazy("arena", "cli.arena:arena", "Run and explain weeks of the arena; rank families."),),
+    "Publication and backup": (
+        Lazy("site", "cli.site:site", "Build the static site of the warehouse; serve it."),
+        Lazy("backup", "cli.admin:backup", "Back up this world; remove older backups by tiers."),
+        Lazy("restore", "cli.admin:restore", "Restore a backup into an empty home."),
+    ),
+}
+
+
 class Commands(cloup.Group):
-    """Click group of all commands, including those of other packages. Known errors are printed as one line instead of a traceback."""
+    """Click group of all commands. Known errors are printed as one line instead of a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -107,35 +105,11 @@ class Commands(cloup.Group):
         return name, command, rest
 
 
-def _external_domains() -> Iterable[tuple[str, tuple[LazyCommand, ...]]]:
-    """Return the headings and commands of domains. If a domain cannot be loaded, prints a warning and returns none."""
-    try:
-        return [(f"Commands of {domain.name}", domain.commands) for domain in load_domains() if domain.commands]
-    except ConfigError as error:
-        click.echo(f"Warning: {error}", err=True)
-        return []
-
-
-def sections() -> list[cloup.Section]:
-    """Return the sections of the help with their commands. If two domains declare a command of the same name, prints a warning and omits the
-    second.
-    """
-    names: set[str] = set()
-    headings = []
-    for title, declared in (*SECTIONS.items(), *_external_domains()):
-        commands = []
-        for command in declared:
-            if command.name in names:
-                click.echo(f"Warning: two domains declare the command {command.name!r}; the second is left out", err=True)
-                continue
-            names.add(command.name)
-            commands.append(Lazy(command))
-        if commands:
-            headings.append(cloup.Section(title, commands))
-    return headings
-
-
-@cloup.group(cls=Commands, sections=sections(), context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@cloup.group(
+    cls=Commands,
+    sections=[cloup.Section(title, commands) for title, commands in SECTIONS.items()],
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
 @click.version_option(__version__)
 def main() -> None:
     """Measure how well models forecast and trade on prediction markets.

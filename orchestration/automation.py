@@ -16,7 +16,7 @@ from typing import Any
 import dagster as dg
 
 from bellwether import checks
-from bellwether.domains import load_domains, resolve_reference
+from bellwether.domains import DOMAINS, resolve_reference
 from bellwether.errors import QualityError
 from bellwether.lake import Lake
 from bellwether.lake.partitions import Partition
@@ -233,7 +233,7 @@ def find_missing(registered: Iterable[str], existing: Iterable[str]) -> list[str
 def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPartitionsRequest]:
     """Return requests that add a Dagster partition for each registered name that has none. Partitions are never removed."""
     requests = []
-    for domain in load_domains():
+    for domain in DOMAINS:
         for name, function in domain.partitions.items():
             new = find_missing(resolve_reference(function)(), instance.get_dynamic_partitions(name))
             if new:
@@ -243,11 +243,11 @@ def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPar
 
 def unavailable() -> dict[str, str]:
     """Return the registered names that cannot be materialized yet, each with the reason."""
-    return {name: why for domain in load_domains() if domain.waiting for name, why in resolve_reference(domain.waiting)().items()}
+    return {name: why for domain in DOMAINS if domain.waiting for name, why in resolve_reference(domain.waiting)().items()}
 
 
 #: Names of registered partitions, for users.
-_REGISTERED = ", ".join(name for domain in load_domains() for name in domain.partitions)
+_REGISTERED = ", ".join(name for domain in DOMAINS for name in domain.partitions)
 
 
 @dg.sensor(

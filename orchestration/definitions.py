@@ -12,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from bellwether.domains import load_domains
+from bellwether.domains import DOMAINS
 from bellwether.settings import Settings, settings
 from orchestration import alarms
 from orchestration.asset_declarations import complete_specs
@@ -69,7 +69,7 @@ def resources(config: Settings) -> dict[str, Any]:
 def build_defs(*, config: Settings | None = None) -> dg.Definitions:
     """Build the Dagster definitions of all domains. config: settings (default: those of the environment)."""
     config = config or settings()
-    declared = [import_module(domain.definitions).definitions(config) for domain in load_domains() if domain.definitions]
+    declared = [import_module(domain.definitions).definitions(config) for domain in DOMAINS if domain.definitions]
     together = dg.Definitions.merge(*declared)
     assets = complete_specs(together.assets or (), config)
     return dg.Definitions(

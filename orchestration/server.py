@@ -24,7 +24,7 @@ from typing import IO
 import dagster as dg
 
 from bellwether.database import AdvisoryLock
-from bellwether.domains import load_domains
+from bellwether.domains import DOMAINS
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
 from bellwether.formatting import counted
@@ -147,7 +147,7 @@ def _is_listening(port: int) -> bool:
 def describe_groups(port: int) -> str:
     """Return a text that describes the asset groups, with links to their pages in the UI. port: of the UI."""
     lines = []
-    for domain in load_domains():
+    for domain in DOMAINS:
         for group, text in domain.groups.items():
             page = f"http://{HOST}:{port}/locations/{LOCATION}/asset-groups/{group}"
             lines += [f"  {group}: {page}", *wrap(text.replace("`", ""), 96, initial_indent="    ", subsequent_indent="    ")]

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bellwether.domains import load_domains
-from bellwether.errors import ConfigError
+from bellwether.domains import DOMAINS
 from bellwether.settings import World, settings
 from bellwether.tables import table as declared
 from bellwether.tables.schema import Table
@@ -136,15 +135,9 @@ def lake_checks() -> tuple[LakeCheck, ...]:
 @cache
 def rules_by_table() -> dict[str, tuple[Rule, ...]]:
     """Return the rules that the domains declare, by table name."""
-    by_table: dict[str, tuple[Rule, ...]] = {}
-    for module in _modules():
-        for name, rules in module.RULES.items():
-            if name in by_table:
-                raise ConfigError(f"{module.__name__} declares rules of {name} like another domain; declare them once")
-            by_table[declared(name).name] = tuple(rules)
-    return by_table
+    return {declared(name).name: rules for module in _modules() for name, rules in module.RULES.items()}
 
 
 def _modules() -> list[ModuleType]:
     """Return the modules in which the domains declare their rules."""
-    return [module for domain in load_domains() if (module := domain.rules_module()) is not None]
+    return [module for domain in DOMAINS if (module := domain.rules_module()) is not None]

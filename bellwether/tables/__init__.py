@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from bellwether.domains import load_domains
+from bellwether.domains import DOMAINS
 from bellwether.errors import ConfigError
 from bellwether.tables.schema import Column, Table
 
@@ -22,15 +22,8 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _collect_tables() -> dict[str, Table]:
-    """Return the tables of all domains by name. Raises `ConfigError` for a name that two domains declare."""
-    tables: dict[str, Table] = {}
-    for domain in load_domains():
-        for module in domain.table_modules():
-            for declared in module.TABLES:
-                if declared.name in tables:
-                    raise ConfigError(f"the domain {domain.name!r} declares the table {declared.name} of another domain; rename it")
-                tables[declared.name] = declared
-    return tables
+    """Return the tables of all domains by name."""
+    return {declared.name: declared for domain in DOMAINS for module in domain.table_modules() for declared in module.TABLES}
 
 
 def table(name: str) -> Table:

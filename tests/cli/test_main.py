@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from cli.main import SECTIONS, Lazy, main
 
 #: Modules of Bellwether imported by the help.
-IMPORTED = ["bellwether.domains", "bellwether.errors", "bellwether.places", "cli.main"]
+IMPORTED = ["bellwether.errors", "bellwether.places", "cli.main"]
 
 ALL = [command for command in main.commands.values() if isinstance(command, Lazy)]
 

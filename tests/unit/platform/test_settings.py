@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from bellwether.arena.units import share_value, shares_for
-from bellwether.domains import load_domains
+from bellwether.domains import DOMAINS
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay.units import CENT, CONTRACT, centicents, cost
 from bellwether.settings import Settings, World, settings
-from bellwether.tables import _collect_tables
 from bellwether.tables.exports import redact_rows
 from bellwether.units import CentiCents, Lots, MicroDollars, MicroShares, SharePrice
 from tests.unit.site.world import rows
@@ -88,28 +86,10 @@ def test_a_decision_keeps_its_form_and_its_tickers() -> None:
     assert found[2:] == [clean, "***", None]
 
 
-@pytest.fixture
-def uncached() -> Iterator[None]:
-    """Reload the domains before and after the test."""
-    for function in (load_domains, _collect_tables):
-        function.cache_clear()
-    yield
-    for function in (load_domains, _collect_tables):
-        function.cache_clear()
-
-
-@pytest.mark.usefixtures("uncached")
-def test_a_table_of_another_domain_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "taken_domain.py").write_text(
-        "from bellwether.domains import Domain\nTAKEN = Domain('taken', groups={}, tables=('bellwether.tables.replay',))\n"
-    )
-    about = tmp_path / "taken-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: taken\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[bellwether.domains]\ntaken = taken_domain:TAKEN\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError, match=r"the domain 'taken' declares the table replay/\w+ of another domain"):
-        _collect_tables()
+def test_every_table_and_its_rules_are_declared_once() -> None:
+    tables = [declared.name for domain in DOMAINS for module in domain.table_modules() for declared in module.TABLES]
+    rules = [name for domain in DOMAINS if (module := domain.rules_module()) for name in module.RULES]
+    assert (len(set(tables)), len(set(rules))) == (len(tables), len(rules))
 
 
 def test_only_the_sandboxs_lake_may_be_lost_with_the_power(tmp_path: Path) -> None:
@@ -117,17 +97,6 @@ def test_only_the_sandboxs_lake_may_be_lost_with_the_power(tmp_path: Path) -> No
 
     durable = {world: LakeResource.of(Settings(world=world, home=tmp_path)).durable for world in (World.SANDBOX, World.LIVE)}
     assert durable == {World.SANDBOX: False, World.LIVE: True}
-
-
-@pytest.mark.usefixtures("uncached")
-def test_two_domains_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    about = tmp_path / "weather-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: weather\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[bellwether.domains]\nagain = bellwether.domains:REPLAY\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError, match="two domains are named 'replay'"):
-        load_domains()
 
 
 def test_exported_rows_quote_no_key() -> None:
