@@ -242,13 +242,12 @@ def sandbox(port: int, run: bool) -> None:
 
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--newest", default=7, show_default=True, type=click.IntRange(min=1), help="Newest backups to keep.")
-@click.option("--weeks", default=5, show_default=True, type=click.IntRange(min=0), help="Weeks of which the last backup is kept.")
-@click.option("--months", default=12, show_default=True, type=click.IntRange(min=0), help="Months of which the last backup is kept.")
-def backup(folder: Path, newest: int, weeks: int, months: int) -> None:
-    """Back up this world into a new folder below FOLDER, and remove older backups by tiers.
+def backup(folder: Path) -> None:
+    """Back up this world into a new folder below FOLDER, and remove older backups.
 
-    Includes lake, journal, registry, submissions, recordings, episodes, trajectories and evaluations; other commands may run meanwhile.
+    The 7 newest stay, and the last of each of 5 weeks and 12 months.
+
+    A backup has lake, journal, registry, submissions, recordings, episodes, trajectories and evaluations; other commands may run meanwhile.
     Reports, datasets, site, warehouse and tapes are left out: they can be rebuilt.
     """
     from bellwether.backup.backup import backup as back_up
@@ -257,7 +256,7 @@ def backup(folder: Path, newest: int, weeks: int, months: int) -> None:
 
     config = settings()
     created = back_up(config, folder, at=datetime.now(UTC))
-    removed = prune(config, folder, newest=newest, weeks=weeks, months=months)
+    removed = prune(config, folder)
     count = len(BackupManifest.read(created).files)
     console().print(
         f"{created}: {count:,} files{f', {len(removed)} older backups removed' if removed else ''}", markup=False, soft_wrap=True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -18,16 +17,15 @@ from bellwether.arena.text_tables import (
     STATUS_NOTE,
     agent_columns,
     render_explanation,
-    render_standings,
     status_columns,
 )
 from bellwether.console import console, emit, grid, shown
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
-from bellwether.tables import TABLES, Table, table
-from bellwether.tables.arena import EVIDENCE, LEADERBOARD, SETTLEMENTS
+from bellwether.tables import TABLES
+from bellwether.tables.arena import EVIDENCE, SETTLEMENTS
 from bellwether.untrusted_text import visible
-from cli.delays import find_date, print_date, warn_of_delays
+from cli.delays import warn_of_delays
 from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
 from orchestration.run_session import emit_summary, print_summary, require_venues, runner
 
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def arena(context: click.Context) -> None:
-    """Show the weeks with cohorts and decisions; run weeks, explain decisions, rank families."""
+    """Show the weeks with cohorts and decisions; run weeks, explain decisions."""
     from bellwether.arena.weekly.queries import query_week_status
 
     if context.invoked_subcommand is not None:
@@ -105,23 +103,6 @@ def _require_weeks(weeks: list[date]) -> None:
     for week in weeks:
         if not first <= week <= last:
             raise click.BadParameter(f"the week {week} is not in the world {settings().world}, which has {first} to {last}")
-
-
-@arena.command()
-@KNOWN_AT
-def leaderboard(known_at: datetime | None) -> None:
-    """Rank the families of each methodology, with intervals.
-
-    Live and reconstructed cohorts are separate.
-    """
-    standings = open_table_reader(known_at)(table("arena/rankings"))
-    _warn_of_delays(known_at, LEADERBOARD, table("arena/rankings"))
-    if standings.is_empty():
-        console().print("No cohort has started. `bellwether arena run` starts one.")
-    primary = {name: rules.primary for name, rules in methodologies(settings().registry).items()}
-    for part in render_standings(standings, primary):
-        console().print(part)
-    print_date(find_date(LEADERBOARD, known_at))
 
 
 @arena.command()
@@ -209,34 +190,15 @@ def _preview_week(week: date, *, as_json: bool) -> None:
     )
 
 
-def _warn_of_delays(known_at: datetime | None, *tables: Table) -> None:
-    """Print a warning if a rebuild of the tables (default: all of the arena) failed or is overdue; none for a past state, which is computed from facts."""
+def _warn_of_delays(known_at: datetime | None) -> None:
+    """Print a warning if a rebuild of the arena's tables failed or is overdue; none for a past state, which is computed from facts."""
     if known_at is None:
-        warn_of_delays(tables or [declared for declared in TABLES.values() if declared.group == "arena"])
+        warn_of_delays([declared for declared in TABLES.values() if declared.group == "arena"])
 
 
 def _dollars(cost: int | None) -> str:
     """Format a cost in millionths of a dollar."""
     return "unknown" if cost is None else f"{cost / 1_000_000:.4f}"
-
-
-@arena.command(name="export")
-@click.argument("cohort", metavar="COHORT", type=DAY)
-@click.argument("target", type=click.Path(path_type=Path))
-@click.option("--without-prompts", is_flag=True, help="Leave prompts and answers out.")
-def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool) -> None:
-    """Export COHORT (its Sunday) to TARGET, a folder or a .zip.
-
-    It has Parquet and CSV files, a card, and the leaderboard's query.
-    """
-    from bellwether.arena.export import build_cohort_tables
-    from bellwether.arena.export import export_cohort as write
-
-    tables = build_cohort_tables(open_lake(), methodologies(settings().registry), cohort.date(), with_messages=not without_prompts)
-    _warn_of_delays(None)
-    written = write(tables, cohort.date(), target)
-    counts = {name: rows.height for name, rows in tables.items()}
-    console().print(f"{written}: {', '.join(f'{number:,} {name}' for name, number in counts.items())}", markup=False, soft_wrap=True)
 
 
 @arena.group()
@@ -282,32 +244,22 @@ def resolve(market: str) -> None:
     console().print(grid(settlements, title="settlements") if settlements.height else "No settlement.")
 
 
-@admin.command(name="close")
-@click.argument("agent")
-@BY
-@REASON
-def close_agent(agent: str, by: str, reason: str) -> None:
-    """Close AGENT (COHORT/FAMILY): it decides no more.
-
-    It keeps its positions until they are settled.
-    """
-    from bellwether.arena.weekly.interventions import close_agent as closed
-
-    _intervene(lambda world: closed(world, agent, by, reason))
-
-
 @admin.command()
-@click.argument("cohort", metavar="COHORT", type=DAY)
+@click.argument("which", metavar="COHORT[/FAMILY]")
 @BY
 @REASON
-def archive(cohort: datetime, by: str, reason: str) -> None:
-    """Archive COHORT (its Sunday): it is closed and not ranked.
+def close(which: str, by: str, reason: str) -> None:
+    """Close an agent, or archive COHORT (its Sunday).
 
-    Its positions are still settled.
+    A closed agent decides no more. The agents of an archived cohort are closed and not ranked. Positions are still settled.
     """
-    from bellwether.arena.weekly.interventions import archive_cohort
+    from bellwether.arena.weekly.interventions import archive_cohort, close_agent
 
-    _intervene(lambda world: archive_cohort(world, cohort.date(), by, reason))
+    if "/" in which:
+        _intervene(lambda world: close_agent(world, which, by, reason))
+    else:
+        cohort = DAY.convert(which, None, None).date()
+        _intervene(lambda world: archive_cohort(world, cohort, by, reason))
 
 
 def _intervene(act: Callable[[WeekContext], Intervention]) -> None:

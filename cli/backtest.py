@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +24,6 @@ from bellwether.replay.results.text_tables import agent_tables, comparison_table
 from cli.options import AS_JSON
 
 if TYPE_CHECKING:
-    from distributed import Client
-
     from bellwether.replay.request import Request
 
 _MOST_SHOWN = 20
@@ -99,7 +97,6 @@ _NOTICE = "Compiling the simulator, which takes about a minute; the result is ke
     "Results",
     cloup.option("--unsettled", is_flag=True, help="Include episodes with unsettled positions in totals, at their marks."),
     cloup.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Number of worker processes."),
-    cloup.option("--on", metavar="tcp://HOST:PORT", help="Run on the Dask cluster with this scheduler."),
     cloup.option(
         "--out",
         type=click.Path(file_okay=False, path_type=Path),
@@ -108,7 +105,7 @@ _NOTICE = "Compiling the simulator, which takes about a minute; the result is ke
     cloup.option("--html", type=click.Path(file_okay=False, path_type=Path), help="Write a tear sheet of each backtest into this folder."),
 )
 @AS_JSON
-def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, on: str | None, as_json: bool, **options: Any) -> None:
+def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_json: bool, **options: Any) -> None:
     """Run agents in recorded episodes, and show their results.
 
     The command exits with 1 if an agent failed, after all results are written.
@@ -125,13 +122,11 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, on: 
 
     with output_to_stderr():
         request = Request.of(agents, episodes, options)
-    if on is not None and jobs > 1:
-        raise click.UsageError("--jobs is for this machine and --on for a cluster; leave one out.")
     for option in ("out", "html"):
         if options[option] is not None:
             _create_folder(options[option], f"--{option}")
     with _compile_notice():
-        frame = _run(request, jobs, on, options["out"], options["html"], as_json=as_json)
+        frame = _run(request, jobs, options["out"], options["html"], as_json=as_json)
     if frame["failure"].count():
         click.get_current_context().exit(1)
 
@@ -171,19 +166,18 @@ def _create_folder(folder: Path, option: str) -> None:
         raise ConfigError(f"making the folder {folder}: {error.strerror}; name another with {option}") from error
 
 
-def _run(request: Request, jobs: int, on: str | None, out: Path | None, html: Path | None, *, as_json: bool) -> pl.DataFrame:
+def _run(request: Request, jobs: int, out: Path | None, html: Path | None, *, as_json: bool) -> pl.DataFrame:
     """Run every agent in every episode; print and write the results. Returns a row per run."""
     from bellwether.replay.sweep import run_sweep
 
     total = len(request.sources) * len(request.candidates)
-    with _open_client(on) as client, output_to_stderr(), shown() as progress, progress.stage("backtests", total) as advance:
+    with output_to_stderr(), shown() as progress, progress.stage("backtests", total) as advance:
         sweep = run_sweep(
             request.sources,
             request.candidates,
             request.settings,
             cache=request.cache,
             jobs=jobs,
-            client=client,
             isolated=request.isolated,
             out=out,
             html=html,
@@ -204,15 +198,6 @@ def _run(request: Request, jobs: int, on: str | None, out: Path | None, html: Pa
         if failure is not None and failure.traceback and not is_grid:
             _say(f"{row['agent']} in {row['episode']}, decision {failure.step}:\n{failure.traceback}")
     return frame
-
-
-def _open_client(on: str | None) -> AbstractContextManager[Client | None]:
-    """Connect to the Dask scheduler that --on names, until the context ends; None without the option."""
-    if on is None:
-        return nullcontext()
-    from bellwether.replay.sweep import connect
-
-    return connect(on)
 
 
 def _show_results(frame: pl.DataFrame, request: Request) -> None:
@@ -262,15 +247,13 @@ def agents(ctx: click.Context) -> None:
 
 @agents.command()
 @click.argument("name")
-@click.option("--to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="File of the agent.  [default: NAME.py]")
-def new(name: str, to: Path | None) -> None:
+def new(name: str) -> None:
     """Write a working agent and its test, as a start.
 
-    For example `bellwether agents new my-maker`. Existing files are not overwritten.
+    For example `bellwether agents new my-maker` writes my_maker.py here. Existing files are not overwritten.
     """
-    agent, test = write_agent(name, to)
-    path = agent.name if to is None else to
-    click.echo(f"wrote {path} and {test.name}; try them:")
-    click.echo(f"    bellwether backtest --agent {path} --episode ID")
+    agent, test = write_agent(name)
+    click.echo(f"wrote {agent.name} and {test.name}; try them:")
+    click.echo(f"    bellwether backtest --agent {agent.name} --episode ID")
     if find_spec("pytest"):
-        click.echo(f"    python -m pytest {test.name if to is None else to.with_name(test.name)}")
+        click.echo(f"    python -m pytest {test.name}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import nullcontext
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import click
 import cloup
 import polars as pl
 
-from assets.benchmark.results import leaderboard_table, print_leaderboards
+from assets.benchmark.results import print_leaderboards
 from bellwether.arena.methodology import methodologies
 from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError, suggestion
@@ -26,9 +27,9 @@ from bellwether.questions import release as named
 from bellwether.questions.versions import find_new_version, list_versions
 from bellwether.report.writer import write_report
 from bellwether.settings import settings
-from bellwether.tables import table
+from bellwether.tables import TABLES, table
 from bellwether.untrusted_text import visible
-from cli.delays import find_publication_date, print_date, warn_of_delays
+from cli.delays import warn_of_delays
 from cli.options import AS_JSON, DAY, DOLLARS
 from orchestration.run_session import emit_summary, print_summary, runner
 
@@ -184,25 +185,8 @@ def _show_estimates(estimates: list[dict[str, Any]], as_json: bool) -> None:
         console().print(f"Prices: {estimates[0]['price map']}. No request was sent.", markup=False)
 
 
-@click.command()
-@click.argument("releases", nargs=-1)
-def leaderboard(releases: tuple[str, ...]) -> None:
-    """Show the leaderboards of RELEASES from the published warehouse; of all by default."""
-    frame = query(settings().warehouse_uri, "SELECT * FROM benchmark.leaderboard ORDER BY release, rank NULLS LAST, forecaster")
-    published = frame["release"].unique(maintain_order=True).to_list()
-    unknown = [name for name in releases if name not in published]
-    if unknown:
-        raise ConfigError(f"showing the leaderboard: the warehouse has no release {unknown[0]!r}; {suggestion(unknown[0], published)}")
-    warn_of_delays([table("benchmark/leaderboard")], published=True)
-    chosen = [name for name in published if not releases or name in releases]
-    parts = {name: frame.filter(frame["release"] == name) for name in chosen}
-    if not parts:
-        console().print("No release has been ranked yet; `bellwether demo` makes one.")
-    for name, part in parts.items():
-        console().print(leaderboard_table(name, part))
-    print_date(find_publication_date())
-
-
+#: A cohort's name, which no release has.
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 #: Maximum number of refused lines that are printed.
 _SHOWN = 20
 
@@ -262,8 +246,7 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, *, dry_run
 @click.command()
 @click.argument("release")
 @click.option("--to", "reports", help="Folder or object-store URL for the report's folder.  [default: BELLWETHER_REPORTS]")
-@click.option("--revision", help="Revision of the code, for the metadata.")
-def report(release: str, reports: str | None, revision: str | None) -> None:
+def report(release: str, reports: str | None) -> None:
     """Write the report of RELEASE from the published warehouse.
 
     It has a JSON file per model with all its predictions, a summary, metadata, the dataset analysis, and a page in Markdown with figures.
@@ -271,7 +254,7 @@ def report(release: str, reports: str | None, revision: str | None) -> None:
     """
     from bellwether.report.inputs import add_registry, read_inputs
 
-    inputs = read_inputs(settings().warehouse_uri, release, revision=revision)
+    inputs = read_inputs(settings().warehouse_uri, release)
     warn_of_delays([table("benchmark/leaderboard")], published=True)
     files = write_report(add_registry(inputs), reports or settings().reports_uri)
     for file in files:
@@ -279,8 +262,11 @@ def report(release: str, reports: str | None, revision: str | None) -> None:
 
 
 @click.command()
-@click.argument("release", required=False)
-@click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), help="Target folder; an earlier export is replaced.")
+@click.argument("which", required=False, metavar="[RELEASE|COHORT]")
+@click.option(
+    "--to", "target", type=click.Path(path_type=Path), help="Target folder, or a .zip of a cohort; an earlier export is replaced."
+)
+@click.option("--without-prompts", is_flag=True, help="Leave prompts and answers of a cohort out.")
 @click.option("--license", "license_id", default="mit", show_default=True, help="Licence identifier of the Hub.")
 @click.option(
     "--upload",
@@ -289,28 +275,46 @@ def report(release: str, reports: str | None, revision: str | None) -> None:
     help="Upload it as this dataset of the Hugging Face Hub (HF_TOKEN, extra `huggingface`).",
 )
 @click.option("--private", is_flag=True, help="Make the uploaded dataset private.")
-@click.option("--delta", metavar="FOLDER|URL", help="Update Delta Lake copies of tables there (extra `delta`); without RELEASE.")
+@click.option("--delta", metavar="FOLDER|URL", help="Update Delta Lake copies of tables there (extra `delta`).")
 @click.option("--table", "names", multiple=True, metavar="GROUP/NAME", help="Table for --delta; repeatable.  [default: all]")
-def export(release: str | None, folder: Path | None, delta: str | None, names: tuple[str, ...], **hub: Any) -> None:
-    """Write RELEASE from the published warehouse as a dataset folder: Parquet and a card (docs/scoring.md).
+def export(which: str | None, target: Path | None, *, without_prompts: bool, delta: str | None, names: tuple[str, ...], **hub: Any) -> None:
+    """Write a release, or a cohort of the arena (its Sunday), as a dataset.
 
-    With --delta, update copies of the lake's tables for other engines instead: `bellwether export --delta s3://bucket/delta --table clean/markets`.
+    A release is a folder of Parquet and a card (docs/scoring.md). A cohort also has CSV files and the leaderboard's query (docs/arena.md).
+    With --delta, copies of the lake's tables for other engines are updated instead:
+    `bellwether export --delta s3://bucket/delta --table clean/markets`.
     """
     if delta is not None:
-        if release is not None or folder is not None or hub["repository"] is not None:
+        if which is not None or target is not None or hub["repository"] is not None:
             raise click.UsageError("--delta is for tables; leave out RELEASE, --to and --upload.")
         _export_delta(delta, names)
         return
-    if release is None or folder is None:
-        raise click.UsageError("Name a RELEASE and a folder with --to, or a place for tables with --delta.")
+    if which is None or target is None:
+        raise click.UsageError("Name a RELEASE or COHORT and a folder with --to, or a place for tables with --delta.")
     if names:
         raise click.UsageError("--table is for --delta.")
-    _export_release(release, folder, **hub)
+    if _DAY.fullmatch(which):
+        if hub["repository"] is not None:
+            raise click.UsageError("--upload is for releases.")
+        _export_cohort(DAY.convert(which, None, None).date(), target, with_messages=not without_prompts)
+        return
+    if without_prompts:
+        raise click.UsageError("--without-prompts is for cohorts of the arena.")
+    _export_release(which, target, **hub)
+
+
+def _export_cohort(cohort: date, target: Path, *, with_messages: bool) -> None:
+    from bellwether.arena.export import build_cohort_tables, export_cohort
+
+    tables = build_cohort_tables(_open_lake(), methodologies(settings().registry), cohort, with_messages=with_messages)
+    warn_of_delays(declared for declared in TABLES.values() if declared.group == "arena")
+    written = export_cohort(tables, cohort, target)
+    counts = ", ".join(f"{rows.height:,} {name}" for name, rows in tables.items())
+    console().print(f"{written}: {counts}", markup=False, soft_wrap=True)
 
 
 def _export_delta(url: str, names: tuple[str, ...]) -> None:
     from bellwether.publish.delta import update_copies
-    from bellwether.tables import TABLES
 
     empty = True
     for copy in update_copies(_open_lake(), url, [table(name) for name in names] or TABLES.values()):

@@ -100,7 +100,8 @@ def _rate_limit(config: Settings) -> RateLimit:
 
 
 @click.command()
-@click.argument("events", nargs=-1, required=True, metavar="EVENT...")
+@click.argument("events", nargs=-1, metavar="[EVENT]...")
+@click.option("--find", "words", multiple=True, metavar="WORD", help="List only open events with this word; repeatable.")
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Maximum duration in minutes.")
 @click.option("--name", help="Name of the recording; an interrupted one is continued.  [default: the events]")
 @click.option("--rest", is_flag=True, help="Poll REST instead of the WebSocket: needs no key, records less.")
@@ -109,14 +110,27 @@ def _rate_limit(config: Settings) -> RateLimit:
     "--channel", "channels", multiple=True, type=click.Choice(CHANNELS), help=f"Channels of the WebSocket.  [default: {', '.join(USUAL)}]"
 )
 def record(
-    events: tuple[str, ...], *, minutes: float | None, name: str | None, rest: bool, interval: float, channels: tuple[str, ...]
+    events: tuple[str, ...],
+    *,
+    words: tuple[str, ...],
+    minutes: float | None,
+    name: str | None,
+    rest: bool,
+    interval: float,
+    channels: tuple[str, ...],
 ) -> None:
     """Record every message about the markets of EVENTs until they close, --minutes are over, or Ctrl-C.
 
-    Messages are written to files on arrival and survive any end of the recorder.
+    Messages are written to files on arrival and survive any end of the recorder. Without EVENT, Kalshi's open events are listed, the most
+    traded first; --find filters them by ticker, title and category.
     """
     from bellwether.recordings.recording_run import RecordingPlan, default_name
 
+    if not events:
+        _list_events(words)
+        return
+    if words:
+        raise click.UsageError("--find lists events; leave it out to record.")
     config = settings()
     limits = _rate_limit(config)
     plan = RecordingPlan(events, minutes, channels or USUAL, rest, interval, limits)
@@ -133,15 +147,12 @@ def record(
     _store(config)
 
 
-#: Events that are listed; --json has all.
+#: Events that are listed.
 _MOST_EVENTS = 30
 
 
-@click.command()
-@click.argument("words", nargs=-1, metavar="[WORD]...")
-@AS_JSON
-def events(words: tuple[str, ...], *, as_json: bool) -> None:
-    """List Kalshi's open events, the most traded first; WORDs filter by ticker, title and category."""
+def _list_events(words: tuple[str, ...]) -> None:
+    """Print Kalshi's open events, the most traded first. words: filter by ticker, title and category."""
     from bellwether.recordings.recording_run import list_open_events
 
     config = settings()
@@ -150,16 +161,12 @@ def events(words: tuple[str, ...], *, as_json: bool) -> None:
         progress.say("listing Kalshi's open events")
         _require_answer(venue, config.world)
         listed = [asdict(event) for event in asyncio.run(list_open_events(venue, config.now(), words, limits=limits))]
-    if as_json:
-        emit(listed)
-    elif not listed:
-        _say(f"No open event has {' and '.join(map(repr, words))}; `bellwether events` lists all." if words else "No event is open now.")
-    else:
-        frame = pl.DataFrame(listed).select(
-            "event", "title", "markets", pl.col("contracts").cast(pl.Int64()), closes=pl.col("closes_at").dt.date()
-        )
-        console().print(grid(frame, most=_MOST_EVENTS))
-        _say(f"`bellwether record {listed[0]['event']}` records it until its markets close.")
+    if not listed:
+        _say(f"No open event has {' and '.join(map(repr, words))}; `bellwether record` lists all." if words else "No event is open now.")
+        return
+    columns = ("event", "title", "markets", pl.col("contracts").cast(pl.Int64()))
+    console().print(grid(pl.DataFrame(listed).select(*columns, closes=pl.col("closes_at").dt.date()), most=_MOST_EVENTS))
+    _say(f"`bellwether record {listed[0]['event']}` records it until its markets close.")
 
 
 def _require_answer(venue: Addresses, world: World) -> None:

@@ -17,6 +17,10 @@ from cli.options import AS_JSON
 
 if TYPE_CHECKING:
     from bellwether.journal import Journal
+    from bellwether.journal.values import CallStatus
+
+#: Failed calls that are listed; --json has all.
+_MOST_FAILURES = 20
 
 
 def _open_journal() -> Journal:
@@ -27,7 +31,10 @@ def _open_journal() -> Journal:
 @AS_JSON
 @click.pass_context
 def journal(context: click.Context, as_json: bool) -> None:
-    """Show model calls and their costs, and the arena's records."""
+    """Show model calls with costs and failures, and the arena's records.
+
+    The next run retries open calls; `journal reopen` reopens failed ones.
+    """
     if context.invoked_subcommand is None:
         with _open_journal() as opened:
             _show_overview(opened, as_json)
@@ -36,20 +43,26 @@ def journal(context: click.Context, as_json: bool) -> None:
 def _show_overview(opened: Journal, as_json: bool) -> None:
     if not opened.exists():
         opened.require_no_answers()
-        emit({"journal": opened.where, "calls": [], "usage": [], "records": {}}) if as_json else console().print(
+        emit({"journal": opened.where, "calls": [], "usage": [], "failures": [], "records": {}}) if as_json else console().print(
             f"No model calls yet; the journal will be at {opened.where}", markup=False, soft_wrap=True
         )
         return
 
     counts, usage, stored = opened.counts(), opened.usage("purpose", "model"), records.count_records(opened)
+    failures = [*opened.failures(), *opened.unanswered()]
     if as_json:
-        emit({"journal": opened.where, "calls": counts.to_dicts(), "usage": usage.to_dicts(), "records": stored})
+        listed = [status.to_dict() for status in failures]
+        emit({"journal": opened.where, "calls": counts.to_dicts(), "usage": usage.to_dicts(), "failures": listed, "records": stored})
         return
     console().print(f"Journal  {opened.where}", markup=False, soft_wrap=True)
     console().print(grid(counts, title="Calls"))
     console().print(grid(_cost_table(usage), title="Attempts and costs"))
     if stored:
         console().print(f"Arena records: {', '.join(f'{kind} {count}' for kind, count in stored.items())}", markup=False, soft_wrap=True)
+    for status in failures[-_MOST_FAILURES:]:
+        console().print(_failure_line(status), markup=False, soft_wrap=True)
+    if len(failures) > _MOST_FAILURES:
+        console().print(f"The last {_MOST_FAILURES} of {len(failures)} failures; --json has all.")
 
 
 def _cost_table(usage: pl.DataFrame) -> pl.DataFrame:
@@ -58,25 +71,10 @@ def _cost_table(usage: pl.DataFrame) -> pl.DataFrame:
     return usage.select("purpose", "model", "attempts", *dollars, "in_flight", "unknown")
 
 
-@journal.command()
-@AS_JSON
-def failures(as_json: bool) -> None:
-    """List failed calls with keys and reasons.
-
-    The next run retries open ones.
-    """
-    with _open_journal() as opened:
-        statuses = [*opened.failures(), *opened.unanswered()] if opened.exists() else []
-    if as_json:
-        emit([status.to_dict() for status in statuses])
-        return
-    for status in statuses:
-        when = status.finished_at or status.created_at
-        retried = "" if status.finished_at else " (open: the next run retries it)"
-        line = f"{status.key[:12]}  {when:%Y-%m-%d %H:%M}  {status.outcome}  {status.model}  {status.purpose}: {status.reason}{retried}"
-        console().print(line, markup=False, soft_wrap=True)
-    if not statuses:
-        console().print("No call has failed.")
+def _failure_line(status: CallStatus) -> str:
+    """Format a failed call, or an open one whose last attempt failed, with the beginning of its key and the reason."""
+    when, retried = status.finished_at or status.created_at, "" if status.finished_at else " (open: the next run retries it)"
+    return f"{status.key[:12]}  {when:%Y-%m-%d %H:%M}  {status.outcome}  {status.model}  {status.purpose}: {status.reason}{retried}"
 
 
 @journal.command()

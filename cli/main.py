@@ -49,8 +49,7 @@ SECTIONS: dict[str, tuple[Lazy, ...]] = {
     ),
     "Data": (
         Lazy("pull", "cli.data:pull", "Pull, clean and check the markets of some days."),
-        Lazy("events", "cli.data:events", "List and search the events that can be recorded now."),
-        Lazy("record", "cli.data:record", "Record the order books and trades of events."),
+        Lazy("record", "cli.data:record", "Record order books and trades of events; list events."),
         Lazy("recordings", "cli.data:recordings", "List and import recordings of order books and trades."),
         Lazy("query", "cli.data:query", "Run SQL on the published warehouse, read-only."),
         Lazy("warehouse", "cli.data:warehouse", "Publish the warehouse; write a self-contained copy."),
@@ -60,10 +59,10 @@ SECTIONS: dict[str, tuple[Lazy, ...]] = {
         Lazy("release", "cli.benchmark:release", "Build releases, score and rank; list them."),
         Lazy("evaluate", "cli.benchmark:evaluate", "Evaluate language models on a release."),
         Lazy("submit", "cli.benchmark:submit", "Submit a file of forecasts."),
-        Lazy("leaderboard", "cli.benchmark:leaderboard", "Show the leaderboards of releases."),
+        Lazy("leaderboard", "cli.leaderboard:leaderboard", "Show the leaderboards of releases and of the arena."),
         Lazy("report", "cli.benchmark:report", "Write the report of a release."),
-        Lazy("export", "cli.benchmark:export", "Write a release as a Hugging Face dataset."),
-        Lazy("journal", "cli.journal:journal", "Show model calls: their states and costs."),
+        Lazy("export", "cli.benchmark:export", "Write a release or a cohort as a dataset."),
+        Lazy("journal", "cli.journal:journal", "Show model calls: states, costs and failures."),
     ),
     "Forecasts in files": (Lazy("score", "cli.score:score", "Score forecasts in CSV, Parquet or JSON files."),),
     "Replay": (
@@ -71,10 +70,10 @@ SECTIONS: dict[str, tuple[Lazy, ...]] = {
         Lazy("episode", "cli.episode:episode", "List, build, import and check episodes."),
         Lazy("backtest", "cli.backtest:backtest", "Run agents in recorded episodes; show their results."),
     ),
-    "Arena": (Lazy("arena", "cli.arena:arena", "Run and explain weeks of the arena; rank families."),),
+    "Arena": (Lazy("arena", "cli.arena:arena", "Run and explain weeks of the arena."),),
     "Publication and backup": (
         Lazy("site", "cli.site:site", "Build the static site of the warehouse; serve it."),
-        Lazy("backup", "cli.admin:backup", "Back up this world; remove older backups by tiers."),
+        Lazy("backup", "cli.admin:backup", "Back up this world; remove older backups."),
         Lazy("restore", "cli.admin:restore", "Restore a backup into an empty home."),
     ),
 }

@@ -29,6 +29,8 @@ from bellwether.tables import TABLES
 from bellwether.tables.history import HISTORY
 
 LAKE, CATALOG, JOURNAL, REGISTRY, RECORDINGS = "lake", "lake.catalog.db", "journal.db", "registry", "recordings"
+#: Newest backups that are kept, and for how many weeks (ISO) and months the last one is.
+RETAINED, RETAINED_PERIODS = 7, {"%G %V": 5, "%Y %m": 12}
 
 
 def folders(config: Settings) -> dict[str, Path]:
@@ -89,10 +91,10 @@ def backup(config: Settings, target: Path, *, at: datetime) -> Path:
     return folder
 
 
-def prune(config: Settings, target: Path, *, newest: int, weeks: int, months: int) -> list[Path]:
+def prune(config: Settings, target: Path) -> list[Path]:
     """Delete the expired backups of the world (see `select_expired`) below `target`. Returns their folders."""
     backups = {at: path for path in target.iterdir() if path.is_dir() and (at := backup_time(path.name, config.world.value)) is not None}
-    expired = [backups[at] for at in select_expired(backups, newest=newest, weeks=weeks, months=months)]
+    expired = [backups[at] for at in select_expired(backups)]
     for path in expired:
         shutil.rmtree(path)
     return expired
@@ -171,15 +173,14 @@ def _copy_database(source: Path, target: Path) -> None:
         database.backup(copy)
 
 
-def select_expired(times: Iterable[datetime], *, newest: int, weeks: int, months: int) -> list[datetime]:
+def select_expired(times: Iterable[datetime]) -> list[datetime]:
     """Return the times (UTC) of the backups to delete, oldest first.
 
-    times: of all backups. The `newest` are retained, and the last one in each of the latest `weeks` ISO weeks and `months` months with a backup. The
-    newest one is always retained.
+    times: of all backups. Those of `RETAINED` stay, and of each of `RETAINED_PERIODS` the last one, for the latest periods with a backup.
     """
     ordered = sorted(set(times), reverse=True)
-    retained = set(ordered[: max(newest, 1)])
-    for most, format_period in ((weeks, "%G %V"), (months, "%Y %m")):
+    retained = set(ordered[:RETAINED])
+    for format_period, most in RETAINED_PERIODS.items():
         last: dict[str, datetime] = {}
         for at in ordered:
             last.setdefault(at.strftime(format_period), at)

@@ -161,7 +161,7 @@ class Journal:
             lambda transaction: transaction.rows(sa.select(calls.c.key).where(calls.c.key.startswith(beginning)).limit(2)),
         )
         if len(keys) != 1:
-            problem = "several calls begin so; give more digits" if keys else "no call begins so; `bellwether journal failures` lists keys"
+            problem = "several calls begin so; give more digits" if keys else "no call begins so; `bellwether journal` lists keys"
             raise ConfigError(f"finding the model call {beginning[:64]}: {problem}")
         return CallKey(keys[0].key)
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 Source = tuple[Path, ...]
 #: Maximum number of sources that a process keeps open.
 _OPEN_SOURCES = 16
-_CONNECT_SECONDS = 10
-_ADDRESS = re.compile(r"((tcp|tls|ucx|wss?)://)?[^/\s]+:\d+/?")
 #: Characters replaced in names of files.
 _FOREIGN = re.compile(r"[^\w.=,-]+")
 
@@ -227,20 +225,6 @@ def _open_tables(
 
     varied = [{"agent": candidate.label, **candidate.varied} for candidate in candidates]
     return table_writer(out, varied, unsettled=unsettled)
-
-
-def connect(address: str) -> Client:
-    """Connect to the Dask scheduler at `address`, such as `tcp://scheduler:8786`. Raises `ConfigError` if it does not answer."""
-    if not _ADDRESS.fullmatch(address):
-        raise ConfigError(f"connecting to Dask at {address!r}: not an address; use one such as tcp://scheduler:8786")
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ConfigError("running a sweep on Dask needs the extra `dask`; install it: pip install 'bellwether[dask]'") from None
-    try:
-        return Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"connecting to Dask at {address}: {error}; start `dask scheduler`, or correct the address") from None
 
 
 @lru_cache(maxsize=_OPEN_SOURCES)

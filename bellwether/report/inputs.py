@@ -50,7 +50,6 @@ class ReportInputs:
         questions to dataset_analysis: rows of the benchmark tables of the same names, without credentials.
         recipe: registry entry of the release; empty if it is no longer registered.
         configurations: registry entries of forecasters by name; those no longer registered are absent.
-        revision: revision of the code that writes the report, if known.
     """
 
     questions: pl.DataFrame
@@ -62,7 +61,6 @@ class ReportInputs:
     dataset_analysis: pl.DataFrame
     recipe: Mapping[str, Any] = field(default_factory=dict)
     configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    revision: str | None = None
 
     def __post_init__(self) -> None:
         for name, table in TABLES.items():
@@ -94,9 +92,8 @@ class ReportInputs:
         return self.leaderboard.sort("rank", "forecaster", nulls_last=True)["forecaster"].to_list()
 
 
-def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = None) -> ReportInputs:
-    """Read the tables of a release from a published warehouse, without recipe and configurations (see `add_registry`). revision: as in
-    `ReportInputs`.
+def read_inputs(warehouse: Path | str, release: str) -> ReportInputs:
+    """Read the tables of a release from a published warehouse, without recipe and configurations (see `add_registry`).
 
     Raises `LakeError` if the warehouse is missing, `ConfigError` if it has no leaderboard of the release.
     """
@@ -109,7 +106,7 @@ def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = N
         name: query(warehouse, f"FROM {table.group}.{table.short_name} WHERE release = $release", {"release": release}).cast(table.schema)
         for name, table in TABLES.items()
     }
-    return ReportInputs(**frames, revision=revision)
+    return ReportInputs(**frames)
 
 
 def add_registry(inputs: ReportInputs) -> ReportInputs:

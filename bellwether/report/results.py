@@ -191,7 +191,6 @@ def metadata(inputs: ReportInputs, predictions: Mapping[str, Predictions], files
         "price_maps": sorted(inputs.forecasts["price_map"].drop_nulls().unique()),
         "cost_sources": sorted(inputs.forecasts["cost_source"].drop_nulls().unique()),
         "packages": {name: installed for name in PACKAGES if (installed := package_version(name)) is not None},
-        "revision": inputs.revision,
         "calls": {name: of_forecaster.usage() for name, of_forecaster in predictions.items() if of_forecaster.rows["call_key"].count()},
         "files": dict(sorted(files.items())),
     }

@@ -51,11 +51,11 @@ def test_a_new_agent_trades_an_episode_with_the_command_shown(folder: Path) -> N
 
 @pytest.mark.nightly
 def test_the_test_of_a_new_agent_passes_and_can_fail(folder: Path) -> None:
-    for name, module in (("Narrow", "narrow_bids.py"), ("Wide", "wide_bids.py")):
-        assert new(name, "--to", folder / "agents" / module).exit_code == 0
-    wide = folder / "agents" / "wide_bids.py"
+    for name in ("NarrowBids", "WideBids"):
+        assert new(name).exit_code == 0
+    wide = folder / "wide_bids.py"
     wide.write_text(wide.read_text().replace("return market.yes_bid\n", "return market.yes_bid - 10\n"))
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "--import-mode=prepend", str(folder / "agents")]
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "--import-mode=prepend", str(folder)]
     alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     said = subprocess.run(command, env=alone, capture_output=True, text=True, check=False).stdout
     ended = Counter(re.findall(r"^(PASSED|FAILED) \S*test_(narrow|wide)_bids\.py::", said, re.MULTILINE))
@@ -64,7 +64,7 @@ def test_the_test_of_a_new_agent_passes_and_can_fail(folder: Path) -> None:
 
 def test_existing_files_and_invalid_names_are_refused(folder: Path) -> None:
     (folder / "test_my_maker.py").write_text("mine")
-    for words in (("my-maker",), ("2fast",), ("../maker",), ("agent",), ("x", "--to", "my-agent.py"), ("numpy",)):
+    for words in (("my-maker",), ("2fast",), ("../maker",), ("agent",), ("class",), ("numpy",)):
         assert new(*words).exit_code == 1, words
     assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("test_my_maker.py", "mine")]
 

@@ -76,7 +76,7 @@ def test_an_unknown_lineup_or_methodology_stops_a_run(
 
 #: Commands that show tables of the arena, and the table that each warning names.
 SHOWING = {
-    "arena leaderboard": "arena/leaderboard",
+    "leaderboard arena": "arena/leaderboard",
     "query FROM:arena.ledger": None,
     "query FROM:arena.rankings": "arena/rankings",
 }
@@ -122,5 +122,10 @@ def _filled(declared: Table) -> pl.DataFrame:
 
 
 def test_a_leaderboard_is_dated(arena_home: Lake) -> None:
-    assert CliRunner().invoke(main, ["arena", "leaderboard"]).stdout.endswith("As of 2026-04-19 08:30 UTC.\n")
-    assert "As of 2026-05-01 00:00 UTC." in CliRunner().invoke(main, ["arena", "leaderboard", "--known-at", "2026-05-01"]).stdout
+    assert CliRunner().invoke(main, ["leaderboard", "arena"]).stdout.endswith("As of 2026-04-19 08:30 UTC.\n")
+    assert "As of 2026-05-01 00:00 UTC." in CliRunner().invoke(main, ["leaderboard", "arena", "--known-at", "2026-05-01"]).stdout
+
+
+def test_a_past_leaderboard_is_that_of_the_arena() -> None:
+    refused = CliRunner().invoke(main, ["leaderboard", "--known-at", "2026-05-01"])
+    assert (refused.exit_code, "--known-at is for the arena" in refused.output) == (2, True)

@@ -47,3 +47,17 @@ def test_an_upload_is_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.Monk
     result = run("made-up", "--to", str(tmp_path / "out"), "--upload", "me/made-up", "--private")
     assert uploaded == [(tmp_path / "out", "me/made-up", True)]
     assert "published at https://hub/x" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("2026-09-06", "--to", "x", "--upload", "me/x"), "--upload is for releases"),
+        (("made-up", "--to", "x", "--without-prompts"), "--without-prompts is for cohorts"),
+        (("2026-09-06", "--to", "x"), "no cohort started in this week"),
+    ],
+)
+def test_options_of_the_other_kind_and_unknown_cohorts_are_refused(words: tuple[str, ...], message: str) -> None:
+    result = run(*words)
+    assert result.exit_code != 0
+    assert message in f"{result.output} {result.exception}"

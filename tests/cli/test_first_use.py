@@ -67,7 +67,7 @@ def test_doctor_finds_a_sound_installation(demo: World) -> None:
 
 def test_the_arena_shows_weeks_cohorts_agents_and_decisions(demo: World) -> None:
     assert [str(week) for week in WEEKS if str(week) not in shown("arena")] == []
-    assert "reconstructed cohorts" in shown("arena", "leaderboard")
+    assert "reconstructed cohorts" in shown("leaderboard", "arena")
     agents = shown("arena", "explain", str(WEEK))
     assert "favourite" in agents and "hold" in agents
     assert "cash movements" in shown("arena", "explain", f"{WEEK}/random")
@@ -140,7 +140,7 @@ def test_commands_that_only_read_create_nothing_in_a_new_home(tmp_path: Path, mo
     for words in (
         "doctor",
         "journal",
-        "events",
+        "record",
         "release",
         f"arena run --dry-run --week {EMPTY_WEEK}",
         "arena",

@@ -69,7 +69,7 @@ def test_the_live_world_without_a_key_says_which_variable_to_set_before_it_asks(
     assert not settings().world_home.exists()
 
 
-@pytest.mark.parametrize("words", [("events",), ("record", "KXONE-26NOV21", "--rest")], ids=" ".join)
+@pytest.mark.parametrize("words", [("record",), ("record", "KXONE-26NOV21", "--rest")], ids=" ".join)
 def test_a_live_venue_that_does_not_answer_is_said_at_once(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
     monkeypatch.setenv("BELLWETHER_WORLD", "live")
     monkeypatch.setenv("BELLWETHER_KALSHI_URL", "http://127.0.0.1:9")
@@ -80,22 +80,21 @@ def test_a_live_venue_that_does_not_answer_is_said_at_once(monkeypatch: pytest.M
 
 
 def test_the_events_that_can_be_recorded_are_listed_and_searched() -> None:
-    every = json.loads(run("events", "--json").stdout)
-    found = {row["event"]: row for row in every}
-    event = min(found)
-    assert all(row["markets"] > 0 for row in every)
-    volumes = [float(row["contracts"]) for row in every]
-    assert volumes == sorted(volumes, reverse=True)
-    word = found[event]["title"].split()[-1].upper()
-    some = [row["event"] for row in json.loads(run("events", event.lower(), word, "--json").stdout)]
-    assert some == [event]
-    shown = run("events", event).output
-    assert event in shown
-    assert f"`bellwether record {event}` records it" in " ".join(shown.split())
+    def listed(*words: str) -> list[list[str]]:
+        lines = run("record", *words).output.splitlines()
+        return [words for line in lines if (words := line.replace("│", " ").split()) and words[0].startswith("KX")]
+
+    every = listed()
+    markets, volumes = zip(*((int(words[-3]), int(words[-2])) for words in every), strict=True)
+    assert len(every) > 1 and min(markets) > 0
+    assert list(volumes) == sorted(volumes, reverse=True)
+    event, word = every[-1][0], every[-1][-4].upper()
+    assert [words[0] for words in listed("--find", event.lower(), "--find", word)] == [event]
+    assert f"`bellwether record {event}` records it" in " ".join(run("record", "--find", event).output.split())
 
 
 def test_a_search_without_a_hit_says_how_many_events_there_are() -> None:
-    result = run("events", "no such thing")
+    result = run("record", "--find", "no such thing")
     assert result.exit_code == 0
     assert "No open event has 'no such thing'" in result.output
 

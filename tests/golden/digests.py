@@ -36,13 +36,13 @@ VOLATILE = frozenset(
     }
 )
 #: Printed tables, stored line by line.
-PRINTED = ("leaderboard", "arena leaderboard")
+PRINTED = ("leaderboard",)
 #: Time at which a printed table was computed, by the clock of the machine.
 DATE = re.compile(r"^As of .* UTC\.\n", re.MULTILINE)
 #: Exports, each to its own folder.
 EXPORTS = {
-    "export": ("export", RELEASE, "--to"),
-    "arena export": ("arena", "export", str(WEEKS[0])),
+    "release": ("export", RELEASE, "--to"),
+    "cohort": ("export", str(WEEKS[0]), "--to"),
 }
 #: A table of a report whose last column is the time of calls.
 _WITH_LATENCY = re.compile(r"^\|.*latency \(ms\) \|\n(?:\|.*\n)+", re.MULTILINE)
@@ -58,7 +58,7 @@ def digests(home: Path) -> Digests:
     with _commands(home) as run, tempfile.TemporaryDirectory() as elsewhere:
         printed = {words: DATE.sub("", run(words.split())).splitlines() for words in PRINTED}
         for name, words in EXPORTS.items():
-            folder = Path(elsewhere) / name.replace(" ", "_")
+            folder = Path(elsewhere) / name
             run([*words, str(folder)])
             files |= dict(_files(folder, name))
     return {"tables": dict(tables(home / "sandbox" / "warehouse.duckdb")), "printed": printed, "files": files}

@@ -372,5 +372,5 @@ def test_submitted_forecasts_are_ranked_with_the_next_books(demo_copy: World, tm
     again = demo_copy.runner()
     runs.update_results(again)
     assert again.stats.runs == 0
-    then = CliRunner().invoke(main, ["arena", "leaderboard", "--known-at", str(FIRST + 5 * SEVEN)])
+    then = CliRunner().invoke(main, ["leaderboard", "arena", "--known-at", str(FIRST + 5 * SEVEN)])
     assert "hold" in then.output and "outsider" not in then.output, "it was not received by then"

@@ -322,7 +322,7 @@ def test_a_stopped_evaluation_is_resumed_and_ranked_with_the_baselines(commands:
     assert [path for path in home.rglob("*") if path.is_file() and secret in path.read_bytes()] == []
     assert "You sent ***" in commands.forecasts("parrot")["raw_response"][0]
     assert KEY not in commands.run("query", "FROM benchmark.forecasts", "--json").stdout
-    failures = json.loads(commands.run("journal", "failures", "--json").stdout)
+    failures = json.loads(commands.run("journal", "--json").stdout)["failures"]
     assert {call["model"].rpartition("@")[2] for call in failures} >= {"expired", "broke", "unknown"}
 
 

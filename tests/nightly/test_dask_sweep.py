@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -11,13 +10,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay import AgentSource, BacktestSettings, Candidate, run_sweep
 from bellwether.replay.sweep import Source
 from bellwether.replay.units import SECOND
-from cli.main import main
 from tests.unit.replay.test_sweep import three_sources
 
 if TYPE_CHECKING:
@@ -86,20 +83,6 @@ def test_rows_survive_a_killed_worker(client: Client, sources: list[Source], tmp
     assert pl.read_parquet(out / "orders.parquet")["agent"].n_unique() == 10
     client.wait_for_workers(2, timeout=60)
     assert killed not in client.run(os.getpid).values()
-
-
-def test_the_command_runs_on_a_cluster(cluster: LocalCluster, sources: list[Source], tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text(MINE)
-    words = ["backtest", "--agent", f"{file}:Mine", "--cadence", "5", "--grid", "wait=0..3", "--json", "--on", cluster.scheduler_address]
-    for (folder,) in sources:
-        words += ["--episode", str(folder)]
-    done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "out")])
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert [row["agent"] for row in found["backtests"][:2]] == ["mine[wait=0]", "mine[wait=1]"]
-    assert found["reality_check"]["reason"] == "3 episodes; it needs 5"
-    assert pl.read_csv(tmp_path / "out" / "backtests.csv")["wait"].to_list() == [0, 1, 2, 3] * 3
 
 
 def test_a_bad_episode_ends_the_sweep_and_keeps_the_finished_rows(client: Client, sources: list[Source], tmp_path: Path) -> None:

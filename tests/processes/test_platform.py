@@ -144,7 +144,7 @@ def test_a_restoration_that_was_killed_is_continued_by_the_same_backup_alone(
         backup(config, tmp_path / "half", at=AT)
     monkeypatch.setenv("BELLWETHER_HOME", str(config.home))
     settings.cache_clear()
-    for command in (["warehouse"], ["doctor", "--files"], ["journal"], ["arena", "leaderboard"]):
+    for command in (["warehouse"], ["doctor", "--files"], ["journal"], ["leaderboard", "arena"]):
         assert "was interrupted; `bellwether restore`" in CliRunner().invoke(main, command).output, command
     settings.cache_clear()
     other = backup(settings_of_home, tmp_path / "later", at=AT + timedelta(days=1))

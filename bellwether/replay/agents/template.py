@@ -102,12 +102,11 @@ def test_it_does_not_bid_into_a_narrow_spread() -> None:
 ''')
 
 
-def write_agent(name: str, to: Path | None = None) -> tuple[Path, Path]:
-    """Write a new agent and its test. Returns the paths of both files.
+def write_agent(name: str) -> tuple[Path, Path]:
+    """Write a new agent and its test into the working directory. Returns the paths of both files, such as `my_maker.py` and `test_my_maker.py`.
 
     Args:
         name: Name of the agent, such as `my-maker`, `my_maker` or `MyMaker`.
-        to: File of the agent; the test is written next to it. Default: `my_maker.py` in the working directory.
 
     Raises:
         ConfigError: The name is not a valid class name, Python cannot import the file, or a file exists.
@@ -116,7 +115,7 @@ def write_agent(name: str, to: Path | None = None) -> tuple[Path, Path]:
     cls = "".join(word[:1].upper() + word[1:] for word in words)
     if cls in _TAKEN:
         raise ConfigError(f"writing an agent: the name {name!r:.60} is used by the generated file; choose another")
-    path = (Path("_".join(words).lower() + ".py") if to is None else to).absolute()
+    path = Path("_".join(words).lower() + ".py").absolute()
     test = path.with_name(f"test_{path.name}")
     _check_file(path, test)
     values = {"cls": cls, "title": " ".join(words), "file": path.name, "module": path.stem, "test": test.name}
@@ -138,10 +137,10 @@ def _split_name(name: str) -> list[str]:
 
 def _check_file(path: Path, test: Path) -> None:
     stem = path.stem
-    if path.suffix != ".py" or not stem.isidentifier() or keyword.iskeyword(stem):
-        raise ConfigError(f"writing an agent: {path.name!r:.80} is not a Python module name; give one such as my_maker.py with --to")
+    if keyword.iskeyword(stem):
+        raise ConfigError(f"writing an agent: {stem!r} is a keyword of Python; choose another name")
     for file in (path, test):
         if file.exists() or file.is_symlink():
-            raise ConfigError(f"writing an agent: {file} already exists; give another file with --to")
+            raise ConfigError(f"writing an agent: {file} already exists; choose another name")
     if stem in sys.stdlib_module_names or find_spec(stem) is not None:
-        raise ConfigError(f"writing an agent: {path.name} would hide the installed module {stem!r}; give another file with --to")
+        raise ConfigError(f"writing an agent: {path.name} would hide the installed module {stem!r}; choose another name")

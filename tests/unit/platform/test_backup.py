@@ -201,18 +201,20 @@ def test_databases_and_object_stores_have_their_own_backups(tmp_path: Path) -> N
 
 
 def test_tiers_keep_the_newest_and_the_last_of_weeks_and_months() -> None:
-    days = [datetime(2026, 3, 31, 2, tzinfo=UTC) - timedelta(days=number) for number in range(60)]
-    assert select_expired(days[:4], newest=2, weeks=0, months=0) == [days[3], days[2]]
-    kept = sorted({*days} - {*select_expired(days, newest=2, weeks=3, months=2)}, reverse=True)
-    assert [at.strftime("%m-%d") for at in kept] == ["03-31", "03-30", "03-29", "03-22", "02-28"]
-    assert select_expired(days[:1], newest=1, weeks=0, months=0) == []
+    days = [datetime(2026, 3, 31, 2, tzinfo=UTC) - timedelta(days=number) for number in range(500)]
+    assert select_expired(days[:7]) == []
+    kept = sorted({*days} - {*select_expired(days)}, reverse=True)
+    newest = ["03-31", "03-30", "03-29", "03-28", "03-27", "03-26", "03-25"]
+    weeks = ["03-22", "03-15", "03-08"]
+    months = ["02-28", "01-31", "12-31", "11-30", "10-31", "09-30", "08-31", "07-31", "06-30", "05-31", "04-30"]
+    assert [at.strftime("%m-%d") for at in kept] == newest + weeks + months
 
 
 def test_only_backups_of_the_world_are_removed(settings_of_home: Settings, tmp_path: Path) -> None:
-    folders = [backup_name("sandbox", AT + timedelta(days=number)) for number in range(4)]
+    folders = [backup_name("sandbox", AT + timedelta(days=number)) for number in range(9)]
     for name in (*folders, backup_name("live", AT), "bellwether-sandbox-notes", "photos"):
         (tmp_path / name).mkdir()
-    assert [path.name for path in prune(settings_of_home, tmp_path, newest=2, weeks=0, months=0)] == folders[:2]
+    assert [path.name for path in prune(settings_of_home, tmp_path)] == folders[:2]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         [*folders[2:], backup_name("live", AT), "bellwether-sandbox-notes", "photos"]
     )

@@ -432,7 +432,6 @@ def test_the_metadata_name_rules_versions_recipe_and_every_file_with_its_digest(
     assert found["ground_truth_distribution"]["yes"] == (inputs.questions["ground_truth"] == "yes").sum()
     assert found["price_maps"] == ["1.103/abc"]
     assert found["elicitations"] == ["tags/1"]
-    assert found["revision"] is None
     assert found["packages"]["numpy"] == np.__version__
 
 

@@ -1,0 +1,72 @@
+"""`bellwether leaderboard`: leaderboards of releases and of the arena. Does not import Dagster."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from assets.arena.queries import open_table_reader
+from assets.benchmark.results import leaderboard_table
+from bellwether.arena.methodology import methodologies
+from bellwether.arena.text_tables import render_standings
+from bellwether.console import console
+from bellwether.errors import ConfigError, suggestion
+from bellwether.lake.warehouse import query
+from bellwether.settings import settings
+from bellwether.tables import table
+from bellwether.tables.arena import LEADERBOARD
+from cli.delays import find_date, find_publication_date, print_date, warn_of_delays
+from cli.options import KNOWN_AT
+
+#: Name of the arena's leaderboard among those of releases.
+_ARENA = "arena"
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[RELEASE|arena]...")
+@KNOWN_AT
+def leaderboard(names: tuple[str, ...], known_at: datetime | None) -> None:
+    """Show the leaderboards of releases and of the arena; all by default.
+
+    Those of releases are in the published warehouse. The arena ranks families with the same methodology; live and reconstructed cohorts are
+    separate. --known-at is for the arena.
+    """
+    if known_at is not None and set(names) != {_ARENA}:
+        raise click.UsageError("--known-at is for the arena: `bellwether leaderboard arena --known-at TIME`.")
+    releases = [name for name in names if name != _ARENA]
+    if releases or not names:
+        _show_releases(releases)
+    if _ARENA in names or not names:
+        _show_arena(known_at)
+
+
+def _show_releases(releases: list[str]) -> None:
+    """Print the leaderboards of releases; of all without names."""
+    frame = query(settings().warehouse_uri, "SELECT * FROM benchmark.leaderboard ORDER BY release, rank NULLS LAST, forecaster")
+    published = frame["release"].unique(maintain_order=True).to_list()
+    unknown = [name for name in releases if name not in published]
+    if unknown:
+        names = [*published, _ARENA]
+        raise ConfigError(f"showing the leaderboard: the warehouse has no release {unknown[0]!r}; {suggestion(unknown[0], names)}")
+    warn_of_delays([table("benchmark/leaderboard")], published=True)
+    if not published:
+        console().print("No release has been ranked yet; `bellwether demo` makes one.")
+    for name in published:
+        if not releases or name in releases:
+            console().print(leaderboard_table(name, frame.filter(frame["release"] == name)))
+    print_date(find_publication_date())
+
+
+def _show_arena(known_at: datetime | None) -> None:
+    """Print the rankings of the arena as they are stored, or as known at an instant."""
+    rankings = table("arena/rankings")
+    standings = open_table_reader(known_at)(rankings)
+    if known_at is None:
+        warn_of_delays([LEADERBOARD, rankings])
+    if standings.is_empty():
+        console().print("No cohort has started. `bellwether arena run` starts one.")
+    primary = {name: rules.primary for name, rules in methodologies(settings().registry).items()}
+    for part in render_standings(standings, primary):
+        console().print(part)
+    print_date(find_date(LEADERBOARD, known_at))
