@@ -356,28 +356,6 @@ POLYMARKET_PRICES = Table(
     partitioned_by=("day",),
 )
 
-POLYMARKET_BOOK = Table(
-    name="raw/polymarket_book",
-    row="One price level of a CLOB order book at one instant.",
-    columns=(
-        Column("token_id", TEXT, "the token"),
-        Column("at", TIME, "timestamp of the response", UTC),
-        Column("side", TEXT, "bid or ask"),
-        Column("level", pl.Int32(), "index within the side, from 0 for the best price"),
-        Column("price", EXACT_PRICE, "price", DOLLARS),
-        Column("size", USDC, "resting size at the price; cut to 6 decimals", "shares"),
-        _text("condition_id", "on-chain id of the condition"),
-        _text("hash", "the venue's hash of the book"),
-        _exact_price("tick_size", "price step"),
-        Column("min_order_size", SIZE, "smallest order", "shares", nullable=True),
-        Column("skipped_levels", pl.Int32(), "number of unusable levels of the book", nullable=True),
-        _flag("neg_risk", "whether at most one market of the event resolves YES"),
-        _exact_price("last_trade_price", "last trade; null without one"),
-        *FETCHED,
-    ),
-    key=("token_id", "at", "side", "level"),
-)
-
 #: Transient kinds of failures -> column of the pulls that counts them.
 FAILURES = {
     "rate limit": "failures_rate_limit",

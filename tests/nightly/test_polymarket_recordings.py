@@ -18,13 +18,15 @@ import pytest
 
 from bellwether.arena.universe import market_from_row
 from bellwether.lake.storage import open_storage
-from bellwether.tables.raw import POLYMARKET_BOOK, POLYMARKET_MARKETS, POLYMARKET_WINNERS
+from bellwether.tables.raw import POLYMARKET_MARKETS, POLYMARKET_WINNERS
 from bellwether.venues.day import DayPull, PullPlan
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import PageStore
-from bellwether.venues.polymarket.clob_wire import parse_books, parse_winners
+from bellwether.venues.polymarket.clob_wire import parse_winners
 from bellwether.venues.polymarket.fees import FREE, schedule_of
 from bellwether.venues.polymarket.pull import pull_day
 from bellwether.venues.polymarket.resolution import EVIDENCE, build_resolutions, resolve_markets
+from bellwether.venues.polymarket.snapshots import parse_books
 from bellwether.venues.polymarket.wire import parse_markets
 from bellwether.venues.wire.rejects import Origin, ParsedRecords
 from tests.unit.venues.polymarket_clients import clob, gamma
@@ -123,17 +125,11 @@ def test_every_recorded_book_is_read_best_first(folder: Path) -> None:
     for file in (folder / "clob").glob("books_*.jsonl.gz"):
         for line in gzip.decompress(file.read_bytes()).splitlines():
             wire = {book["asset_id"]: book for book in json.loads(line)["books"]}
-            parsed = parse_books(list(wire.values()), ORIGIN, day=DAY)
-            POLYMARKET_BOOK.validate(parsed.rows)
-            assert parsed.rejects.is_empty()
-            assert parsed.rows.height == sum(len(book["bids"]) + len(book["asks"]) for book in wire.values())
-            best = parsed.rows.filter(level=0).select("token_id", "side", "price", "size").rows()
-            assert best == [
-                (token, side, Decimal(book[f"{side}s"][-1]["price"]), Decimal(book[f"{side}s"][-1]["size"]))
-                for token, book in wire.items()
-                for side in ("bid", "ask")
-                if book[f"{side}s"]
-            ]
+            found = parse_books(VenuePage("POST /books", 200, ORIGIN.fetched_at, json.dumps(list(wire.values())).encode()))
+            assert found.keys() == {token for token, book in wire.items() if book["bids"] or book["asks"]}
+            for token, book in found.items():
+                for side, levels in (("bids", book.bids), ("asks", book.asks)):
+                    assert levels == tuple((Decimal(level["price"]), Decimal(level["size"])) for level in reversed(wire[token][side]))
 
 
 def test_recorded_resolutions_agree_but_for_markets_that_had_not_ended(folder: Path) -> None:

@@ -6,6 +6,7 @@ instant.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -21,7 +22,7 @@ from bellwether.venues.http.page import VenuePage, split_batches
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.archive import parse_cutoff
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.wire import extract_nested_markets, parse_books, parse_candles, parse_events, parse_markets, parse_series
+from bellwether.venues.kalshi.wire import extract_nested_markets, parse_candles, parse_events, parse_markets, parse_series
 from bellwether.venues.wire.times import split_span
 
 Row = Mapping[str, Any]
@@ -32,6 +33,7 @@ _HOUR = 60
 _LONGEST = timedelta(hours=routes.MOST_CANDLES - 1)
 #: Event tickers per call; the venue documents no maximum.
 _EVENTS_AT_ONCE = 50
+_PRICE, _SIZE = re.compile(r"0\.[0-9]{1,6}"), re.compile(r"[0-9]{1,16}(\.[0-9]{1,2})?")
 
 
 @dataclass(frozen=True)
@@ -138,25 +140,49 @@ async def fetch_series(client: KalshiClient) -> dict[str, Row]:
     return series
 
 
+Levels = tuple[tuple[Decimal, Decimal], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Book:
-    """Order book: bids for YES and for NO as (price in dollars, contracts). at: time of the response, as the book itself has none."""
+    """Order book: bids for YES and for NO as (price in dollars, contracts), best last. at: time of the response, as the book itself has none."""
 
-    yes: tuple[tuple[Decimal, Decimal], ...]
-    no: tuple[tuple[Decimal, Decimal], ...]
+    yes: Levels
+    no: Levels
     at: datetime
 
 
 async def fetch_books(client: KalshiClient, tickers: Iterable[str]) -> dict[str, Book]:
     """Fetch order books by ticker; unknown or archived contracts and invalid books are left out."""
     calls = [routes.orderbooks(batch) for batch in split_batches(list(dict.fromkeys(tickers)), routes.MOST_TICKERS)]
+    return {ticker: book for page in await client.fetch_all(calls) for ticker, book in parse_books(page).items()}
+
+
+def parse_books(page: VenuePage) -> dict[str, Book]:
+    """Parse the order books of a response, by ticker.
+
+    Left out are objects without a ticker or a book, books with an invalid level or two levels at one price, and crossed books.
+    """
     books: dict[str, Book] = {}
-    for page in await client.fetch_all(calls):
-        rows = parse_books(page.answer, page.origin, day=page.fetched_at.date()).rows
-        for row in rows.select("ticker", "yes_bids", "no_bids").iter_rows(named=True):
-            yes, no = (tuple((level["price"], level["size"]) for level in row[name]) for name in ("yes_bids", "no_bids"))
-            books[row["ticker"]] = Book(yes, no, page.fetched_at)
+    for item in page.items("orderbooks"):
+        ticker, sides = (item.get("ticker"), item.get("orderbook_fp")) if isinstance(item, dict) else (None, None)
+        if isinstance(ticker, str) and isinstance(sides, dict):
+            yes, no = (_parse_levels(sides.get(f"{side}_dollars")) for side in ("yes", "no"))
+            if yes is not None and no is not None and not (yes and no and yes[-1][0] + no[-1][0] > 1):
+                books.setdefault(ticker, Book(yes, no, page.fetched_at))
     return books
+
+
+def _parse_levels(sent: Any) -> Levels | None:
+    """Parse the bids of one side, best last, without empty levels; None if one is not a price between 0 and 1 with a size."""
+    levels: dict[Decimal, Decimal] = {}
+    for level in sent if isinstance(sent, list) else () if sent is None else (None,):
+        price, size = map(str, level) if isinstance(level, list) and len(level) == 2 else ("", "")
+        if not _PRICE.fullmatch(price) or not _SIZE.fullmatch(size) or Decimal(price) == 0 or Decimal(price) in levels:
+            return None
+        if Decimal(size):
+            levels[Decimal(price)] = Decimal(size)
+    return tuple(sorted(levels.items()))
 
 
 async def fetch_candles(client: KalshiClient, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, list[Row]]:

@@ -6,7 +6,6 @@ A mark is the value of a position at an instant.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -19,14 +18,14 @@ import polars as pl
 from bellwether.venues.http.page import VenuePage, split_batches
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.venues.polymarket.clob_wire import parse_books, parse_winners
+from bellwether.venues.polymarket.clob_wire import parse_winners
 from bellwether.venues.polymarket.routes import COARSE_MINUTES, MOST_DAYS, UNKNOWN
-from bellwether.venues.polymarket.wire import PRICE_PLACES, normalize_condition, parse_markets, to_plain_decimal
+from bellwether.venues.polymarket.wire import ID, PRICE_PLACES, USDC_PLACES, normalize_condition, parse_markets, to_plain_decimal
 from bellwether.venues.wire.times import END_SECOND, split_span
 
 #: Minutes between two past prices, if the venue still has them.
 FINE_MINUTES = 60
-_PRICE = re.compile(r"[01](\.[0-9]+)?")
+_DECIMAL, _MILLIS = re.compile(r"[0-9]{1,18}(\.[0-9]+)?"), re.compile(r"[0-9]{1,17}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +86,9 @@ async def fetch_winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[
     return {name: winners[key] for name, key in zip(wanted, normalize_condition(wanted), strict=True) if key in winners}
 
 
+Levels = tuple[tuple[Decimal, Decimal], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Book:
     """Order book of a token: levels as (price in dollars, shares), best first.
@@ -94,8 +96,8 @@ class Book:
     at: time of the book, by the venue. tick: price step in dollars; None if the book does not state it. skipped: number of invalid levels.
     """
 
-    bids: tuple[tuple[Decimal, Decimal], ...]
-    asks: tuple[tuple[Decimal, Decimal], ...]
+    bids: Levels
+    asks: Levels
     at: datetime
     tick: Decimal | None = None
     skipped: int = 0
@@ -103,16 +105,54 @@ class Book:
 
 async def fetch_books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, Book]:
     """Fetch order books by token; tokens without a book, or with an invalid one, are left out."""
-    levels: dict[str, dict[str, list[tuple[Decimal, Decimal]]]] = defaultdict(lambda: {"bid": [], "ask": []})
-    terms: dict[str, tuple[datetime, Decimal | None, int]] = {}
-    for page in await clob.books(token_ids):
-        rows = parse_books(page.items("books"), page.origin, day=page.fetched_at.date()).rows
-        for token, side, price, size, *stated in rows.select(
-            "token_id", "side", "price", "size", "at", "tick_size", "skipped_levels"
-        ).iter_rows():
-            levels[token][side].append((price, size))
-            terms[token] = stated[0], stated[1] or None, stated[2]
-    return {token: Book(tuple(sides["bid"]), tuple(sides["ask"]), *terms[token]) for token, sides in levels.items()}
+    return {token: book for page in await clob.books(token_ids) for token, book in parse_books(page).items()}
+
+
+def parse_books(page: VenuePage) -> dict[str, Book]:
+    """Parse the order books of a response, by token. In the response both sides list their best price last.
+
+    Left out are books without a token, a time or a valid level, in another order, or crossed. A level is valid if it has a positive size and a
+    price between 0 and 1 that is a multiple of the book's tick size.
+    """
+    books: dict[str, Book] = {}
+    for item in page.items("books"):
+        token, book = (str(item.get("asset_id")), _parse_book(item)) if isinstance(item, dict) else ("", None)
+        if re.fullmatch(ID, token) and book is not None:
+            books.setdefault(token, book)
+    return books
+
+
+def _parse_book(item: Mapping[str, Any]) -> Book | None:
+    """Parse one book; None if it is invalid or empty."""
+    at, bids, asks = str(item.get("timestamp")), item.get("bids") or [], item.get("asks") or []
+    if not _MILLIS.fullmatch(at) or int(at) >= END_SECOND * 1000 or not isinstance(bids, list) or not isinstance(asks, list):
+        return None
+    tick = _parse_decimal(item.get("tick_size"), PRICE_PLACES) or None
+    bid_levels, ask_levels = _parse_levels(bids, tick), _parse_levels(asks, tick)
+    if [price for price, _ in bid_levels] != sorted({price for price, _ in bid_levels}, reverse=True):
+        return None
+    if [price for price, _ in ask_levels] != sorted({price for price, _ in ask_levels}):
+        return None
+    if not (bid_levels or ask_levels) or (bid_levels and ask_levels and bid_levels[0][0] >= ask_levels[0][0]):
+        return None
+    skipped = len(bids) + len(asks) - len(bid_levels) - len(ask_levels)
+    return Book(bid_levels, ask_levels, datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=int(at)), tick, skipped)
+
+
+def _parse_levels(sent: Sequence[Any], tick: Decimal | None) -> Levels:
+    """Parse the valid levels of one side, best first."""
+    pairs = [
+        (_parse_decimal(level.get("price"), PRICE_PLACES), _parse_decimal(level.get("size"), USDC_PLACES))
+        for level in reversed(sent)
+        if isinstance(level, dict)
+    ]
+    return tuple((price, size) for price, size in pairs if price and size and price < 1 and not (tick and price % tick))
+
+
+def _parse_decimal(value: Any, places: int) -> Decimal | None:
+    """Parse a decimal of 0 or more, as text or a number, truncated after `places` decimals; None for anything else."""
+    text = to_plain_decimal(value, places)
+    return Decimal(text) if isinstance(text, str) and _DECIMAL.fullmatch(text) else None
 
 
 Points = list[tuple[datetime, Decimal]]
@@ -148,14 +188,8 @@ async def _fetch_spans(clob: ClobClient, spans: Mapping[str, tuple[datetime, dat
 
 def _parse_points(page: VenuePage) -> Iterable[tuple[datetime, Decimal]]:
     for point in page.items("history"):
-        seconds, text = (point.get("t"), to_plain_decimal(point.get("p"), PRICE_PLACES)) if isinstance(point, dict) else (None, None)
-        if (
-            type(seconds) is int
-            and 0 <= seconds < END_SECOND
-            and isinstance(text, str)
-            and _PRICE.fullmatch(text)
-            and (price := Decimal(text)) <= 1
-        ):
+        seconds, price = (point.get("t"), _parse_decimal(point.get("p"), PRICE_PLACES)) if isinstance(point, dict) else (None, None)
+        if type(seconds) is int and 0 <= seconds < END_SECOND and price is not None and price <= 1:
             yield datetime.fromtimestamp(seconds, UTC), price
 
 

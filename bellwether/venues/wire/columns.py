@@ -22,9 +22,6 @@ from bellwether.venues.wire.times import END_SECOND, OUTSIDE
 Record = Mapping[str, Any]
 Typed = dict[str, pl.Series]
 
-#: Digits from which on a number of milliseconds is invalid.
-_MOST_DIGITS = 18
-
 _NO_TICKER = r"^\.*$|[\x00-\x20,\x7f]"
 _SECOND = 1_000_000
 #: Zero time of Go servers, 0001-01-01T00:00:00Z, in microseconds since 1970; it means a missing time.
@@ -151,24 +148,14 @@ class WireColumns:
 
     def epoch(self, name: str) -> pl.Series:
         """Convert a field with whole seconds since 1970 to times; a record without it has a problem."""
-        return self._since_1970(name, _SECOND, self.values(name), "missing, or no whole seconds since 1970")
-
-    def epoch_millis(self, name: str) -> pl.Series:
-        """Convert a text field with milliseconds since 1970 to times; a record without it has a problem."""
-        texts = self.values(name)
-        fits = [type(text) is str and text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS for text in texts]
-        millis = [int(text) if fit else None for text, fit in zip(texts, fits, strict=True)]
-        return self._since_1970(name, _SECOND // 1000, millis, "missing, or no milliseconds since 1970")
-
-    def _since_1970(self, name: str, unit: int, numbers: Sequence[Any], unfit: str) -> pl.Series:
-        """Convert numbers of `unit` microseconds since 1970 to times. unfit: reason noted for values that are not integers."""
-        inside = [number if type(number) is int and 0 <= number * unit < END_SECOND * _SECOND else None for number in numbers]
+        numbers = self.values(name)
+        inside = [number if type(number) is int and 0 <= number < END_SECOND else None for number in numbers]
         series = pl.Series(name, inside, dtype=pl.Int64())
         if series.null_count():
             whole = pl.Series([type(number) is int for number in numbers], dtype=pl.Boolean())
             self.note_where(series.is_null() & whole, name, OUTSIDE)
-            self.note_where(~whole, name, unfit)
-        return (series * unit).cast(TIME)
+            self.note_where(~whole, name, "missing, or no whole seconds since 1970")
+        return (series * _SECOND).cast(TIME)
 
     def note_crossed(self, bid: pl.Series, ask: pl.Series, name: str, *, instead: str | None = None) -> None:
         """Note a problem of every record whose bid is above its ask, in its field `name`. instead: field to blame if `name` is null in the

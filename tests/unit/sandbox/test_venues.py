@@ -22,6 +22,7 @@ from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi.wire import parse_candles, parse_events, parse_markets, parse_series
 from bellwether.venues.polymarket import clob_wire
 from bellwether.venues.polymarket import wire as polymarket
+from bellwether.venues.polymarket.snapshots import parse_books
 from bellwether.venues.wire.rejects import Origin
 
 NOW = datetime(2026, 10, 1, tzinfo=UTC)
@@ -231,7 +232,7 @@ def test_books_of_both_outcomes_mirror_each_other_and_agree_with_gamma() -> None
     trading = [market for market in listed(False) if "bestBid" in market and len(tokens(market)) == 2][:20]
     wanted = [{"token_id": token} for market in trading for token in tokens(market)] + [{"token_id": "7" * 77}]
     books = site().call(f"{CLOB_PATH}/books", method="POST", content=json.dumps(wanted).encode()).json()
-    assert clob_wire.parse_books(books, ORIGIN, day=TODAY).rejects.is_empty()
+    assert len(parse_books(VenuePage("POST /books", 200, NOW, json.dumps(books).encode()))) == len(books)
     by_token = {book["asset_id"]: book for book in books}
     assert len(by_token) == len(wanted) - 1
     for market in trading:

@@ -1,4 +1,4 @@
-"""Kalshi's objects of all formats since 2024, parsed into raw tables: markets, events, series, candles and order books, whole or damaged."""
+"""Kalshi's objects of all formats since 2024, parsed into raw tables: markets, events, series and candles, whole or damaged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bellwether.venues.kalshi.wire import (
 )
 from bellwether.venues.wire.json_decoding import MalformedBody, decode_json
 from bellwether.venues.wire.rejects import ParsedRecords
-from tests.unit.venues.wire_objects import DAY, EVENT, FETCHED, ORIGIN, SERIES, candle, market, read, read_book, read_books, reject, row
+from tests.unit.venues.wire_objects import DAY, EVENT, FETCHED, ORIGIN, SERIES, candle, market, read, reject, row
 
 CENTS = {
     "last_price": 97,
@@ -218,66 +218,6 @@ def test_a_nan_in_an_event_costs_the_event_but_not_its_markets():
     assert read(*extract_nested_markets(events)).rows["ticker"].to_list() == ["GOOD"]
 
 
-def levels(*pairs: tuple[str, str]) -> list[dict[str, Decimal]]:
-    return [{"price": Decimal(price), "size": Decimal(size)} for price, size in pairs]
-
-
-BOOK = {"orderbook_fp": {"yes_dollars": [["0.0450", "552.25"], ["0.5800", "10.00"]], "no_dollars": [["0.3990", "7.00"]]}}
-FORMATS = {
-    "current": ("current", {"orderbook_fp": {"yes_dollars": [["0.0700", "5.00"], ["0.5800", "552.00"]], "no_dollars": None}}),
-    "current beside cents": (
-        "current",
-        {"orderbook": {"yes": [[1, 1]]}, "orderbook_fp": {"yes_dollars": [["0.07", "5"], ["0.58", "552"]]}},
-    ),
-    "best first": ("current", {"orderbook_fp": {"yes_dollars": [["0.5800", "552.00"], ["0.0700", "5.00"]], "no_dollars": []}}),
-    "a level without contracts": (
-        "current",
-        {"orderbook_fp": {"yes_dollars": [["0.0100", "0.00"], ["0.0700", "5.00"], ["0.5800", "552.00"]], "no_dollars": []}},
-    ),
-    "transitional": (
-        "transitional",
-        {"orderbook": {"yes": [[7, 5], [58, 552]], "no": None, "yes_dollars": [["0.07", 5], ["0.58", 552]], "no_dollars": None}},
-    ),
-    "transitional without dollars": (
-        "transitional",
-        {"orderbook": {"yes": [[7, 5], [58, 552]], "no": None, "yes_dollars": None, "no_dollars": None}},
-    ),
-    "legacy": ("legacy", {"orderbook": {"yes": [[7, 5], [58, 552]], "no": None}}),
-    "the 2024 client": ("legacy", {"orderbook": {"_yes": [[7, 5], [58, 552]], "_no": [], "discriminator": None}}),
-}
-
-
-def test_prices_and_sizes_are_exact_and_the_ask_is_the_other_sides_bid():
-    row = read_book(BOOK)
-    assert row["yes_bids"] == levels(("0.045", "552.25"), ("0.58", "10"))
-    assert (row["yes_bid"], row["yes_ask"]) == (Decimal("0.58"), Decimal("0.601"))
-
-
-def one_level(level: Any) -> dict[str, Any]:
-    return {"ticker": "B", "orderbook_fp": {"yes_dollars": [["0.0100", "1.00"], level], "no_dollars": []}}
-
-
-UNFIT_BOOKS = {
-    "no book": ({"ticker": "B"}, "orderbook_fp", "no order book"),
-    "a list for a book": ({"ticker": "B", "orderbook_fp": []}, "orderbook_fp", "not a JSON object"),
-    "an object for a side": ({"ticker": "B", "orderbook_fp": {"no_dollars": {}}}, "orderbook_fp.no_dollars", "not a list"),
-    "no ticker": ({"orderbook_fp": {}}, "ticker", "missing"),
-    "no object": ("B", None, "not a JSON object"),
-    "a price of 1": (one_level(["1.0000", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
-    "a negative size": (one_level(["0.5000", "-1.00"]), "orderbook_fp.yes_dollars", "not a price"),
-    "too many decimals": (one_level(["0.5000001", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
-    "three numbers": (one_level(["0.5000", "1.00", "2"]), "orderbook_fp.yes_dollars", "not a price"),
-    "a level twice": (one_level(["0.010", "2.00"]), "orderbook_fp.yes_dollars", "two levels at one price"),
-}
-
-
-def test_a_book_listed_twice_is_kept_once_and_a_contradiction_is_set_aside():
-    again = {"ticker": "A", **BOOK}
-    parsed = read_books({"orderbooks": [again, again, {"ticker": "A", "orderbook_fp": {}}]}, "A")
-    assert parsed.rows.height == 1
-    assert parsed.rejects["reason"].to_list() == ["another book of the same market says otherwise"]
-
-
 def test_markets_of_every_format_read_like_the_current_one():
     whole = typed(market(volume_fp="1234.00", open_interest_fp="17.00"))
     underscored = {f"_{name}": value for name, value in legacy().items()} | {"discriminator": None}
@@ -430,23 +370,3 @@ def test_an_odd_value_leaves_the_rest_of_its_page_as_it_is():
     ):
         markets = decode_json(page(GOOD, b'{"ticker":"ODD","n":0.1,"x":' + value + b"}", b'{"x":NaN}'))["markets"]
         assert markets == [market("GOOD"), {"ticker": "ODD", "n": 0.1, "x": stored}, {"x": "NaN"}]
-
-
-def test_a_book_reads_alike_in_every_format():
-    for wire_format, answer in FORMATS.values():
-        found = read_book(answer)
-        assert (found["ticker"], found["yes_bids"], found["no_bids"]) == ("T", levels(("0.07", "5"), ("0.58", "552")), [])
-        assert (found["yes_bid"], found["yes_ask"], found["wire_format"]) == (Decimal("0.58"), None, wire_format)
-    for held in ({}, {"yes_dollars": None, "no_dollars": None}, {"yes_dollars": [], "no_dollars": []}):
-        found = read_book({"orderbook_fp": held})
-        assert (found["yes_bids"], found["no_bids"], found["yes_bid"], found["yes_ask"]) == ([], [], None, None)
-
-
-def test_a_book_that_does_not_fit_is_set_aside_and_its_neighbours_are_kept():
-    for item, field, reason in UNFIT_BOOKS.values():
-        parsed = read_books({"orderbooks": [{"ticker": "A", **BOOK}, item, {"ticker": "C", **BOOK}]}, "A", "B", "C")
-        assert parsed.rows["ticker"].to_list() == ["A", "C"]
-        assert parsed.rows["yes_bids"].list.len().to_list() == [2, 2]
-        found = parsed.rejects.row(0, named=True)
-        assert (found["field"], found["ordinal"], found["table"]) == (field, 1, "raw/kalshi_books")
-        assert reason in found["reason"]

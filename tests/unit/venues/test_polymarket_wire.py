@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.tables.raw import POLYMARKET_BOOK, POLYMARKET_PRICES, POLYMARKET_REJECTS, POLYMARKET_WINNERS
+from bellwether.tables.raw import POLYMARKET_PRICES, POLYMARKET_REJECTS, POLYMARKET_WINNERS
 from bellwether.venues.http.page import VenuePage
-from bellwether.venues.polymarket.clob_wire import parse_books, parse_prices, parse_winners
+from bellwether.venues.polymarket.clob_wire import parse_prices, parse_winners
 from bellwether.venues.polymarket.wire import parse_events
 from bellwether.venues.wire.json_decoding import decode_json
 from bellwether.venues.wire.rejects import ParsedRecords
@@ -26,7 +26,6 @@ from tests.unit.venues.polymarket_objects import (
     NO,
     ORIGIN,
     YES,
-    book,
     clob_market,
     condition,
     event,
@@ -140,13 +139,6 @@ def prices(*points: Any) -> ParsedRecords:
     return parsed
 
 
-def books(*objects: Any) -> ParsedRecords:
-    parsed = parse_books(list(objects), ORIGIN, day=DAY)
-    POLYMARKET_BOOK.validate(parsed.rows)
-    POLYMARKET_REJECTS.validate(parsed.rejects)
-    return parsed
-
-
 def test_every_outcome_of_a_clob_market_is_a_row():
     rows = winners(clob_market(1), clob_market(2, winner="No")).rows
     assert rows.select("condition_id", "position", "outcome", "token_id", "winner").rows() == [
@@ -201,59 +193,6 @@ def test_a_point_that_cannot_be_right_is_a_reject(point: Any, field: str | None,
     parsed = prices(point, {"t": 1773450000, "p": 0.5})
     assert parsed.rows.height == 1
     assert [(found[0], found[2]) for found in reject_fields(parsed.rejects)] == [(field, reason)]
-
-
-def test_the_best_price_of_a_book_comes_last_on_the_wire_and_first_in_its_levels():
-    rows = books(book()).rows
-    assert rows.select("side", "level", "price", "size").rows() == [
-        ("bid", 0, Decimal("0.25"), Decimal("7.5")),
-        ("bid", 1, Decimal("0.01"), Decimal(100)),
-        ("ask", 0, Decimal("0.29"), Decimal("12.000001")),
-        ("ask", 1, Decimal("0.99"), Decimal(50)),
-    ]
-    first = rows.row(0, named=True)
-    assert (first["token_id"], first["condition_id"], first["at"]) == (YES, condition(531202), datetime(2026, 3, 14, 0, 0, 0, 123000, UTC))
-    assert (first["tick_size"], first["min_order_size"], first["last_trade_price"]) == (Decimal("0.001"), Decimal(5), None)
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"bids": [{"price": "0.25", "size": "1"}, {"price": "0.01", "size": "1"}]}, "not in order: the best price comes last"),
-        ({"asks": [{"price": "0.29", "size": "1"}, {"price": "0.99", "size": "1"}]}, "not in order: the best price comes last"),
-        ({"bids": [{"price": "0.29", "size": "1"}]}, "the best bid is not below the best ask"),
-        ({"bids": [{"price": "0.25"}], "asks": [7]}, "no usable level: 2 without a price on the tick or a size"),
-        ({"bids": "none"}, "not a list of levels"),
-        ({"timestamp": "now"}, "missing, or no milliseconds since 1970"),
-        ({"asset_id": ...}, "missing"),
-    ],
-)
-def test_nothing_is_read_off_a_book_that_does_not_fit(changes: dict[str, Any], reason: str):
-    parsed = books(book(asset_id=NO), book(**changes))
-    assert parsed.rows["token_id"].unique().to_list() == [NO]
-    assert [found[2] for found in reject_fields(parsed.rejects)] == [reason]
-
-
-@pytest.mark.parametrize(
-    "level",
-    [
-        {"price": "0.25"},
-        {"price": "1.25", "size": "1"},
-        {"price": "0.2505", "size": "1"},
-        {"price": "0.26", "size": "0"},
-        {},
-        7,
-    ],
-)
-def test_each_level_is_judged_alone_by_the_tick_of_its_book_and_unusable_ones_are_counted(level: Any):
-    """At every position of a side, also where the level would cross the book or break the order."""
-    good = [{"price": "0.01", "size": "100"}, {"price": "0.25", "size": "7.5"}]
-    for place in range(3):
-        parsed = books(book(), book(asset_id=NO, bids=[*good[:place], level, *good[place:]]))
-        assert parsed.rejects.is_empty()
-        found = {token: rows for (token,), rows in parsed.rows.group_by("token_id", maintain_order=True)}
-        assert found[YES].select("side", "level", "price", "size").equals(found[NO].select("side", "level", "price", "size"))
-        assert (found[YES]["skipped_levels"].unique().to_list(), found[NO]["skipped_levels"].unique().to_list()) == ([0], [1])
 
 
 def test_pages_of_prices_that_fit_are_parsed_at_once_with_the_same_rows() -> None:
@@ -370,16 +309,6 @@ def test_a_market_whose_trading_ids_cannot_be_determined_is_a_reject():
     for changes, field, reason in cases:
         found = reject(v2(**changes))
         assert (found[0], found[2]) == (field, reason)
-
-
-def test_a_book_may_lack_a_side_or_a_tick_size():
-    for empty in ([], None, ...):
-        assert books(book(bids=empty)).rows["side"].unique().to_list() == ["ask"]
-        assert books(book(bids=empty, asks=empty)).rows.is_empty()
-        assert books(book(bids=empty, asks=empty)).rejects.is_empty()
-    for tick in (..., None, "", "0"):
-        rows = books(book(tick_size=tick, bids=[{"price": "0.25123", "size": "1"}])).rows
-        assert rows["price"].to_list()[0] == Decimal("0.25123")
 
 
 def test_histories_parsed_together_have_the_rows_and_rejects_of_each_alone() -> None:

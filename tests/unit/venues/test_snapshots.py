@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,8 +12,10 @@ from urllib.parse import parse_qs
 
 import httpx
 import orjson
+import pytest
 
 from bellwether.venues.http.client import RateLimit
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi import snapshots as kalshi
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.polymarket import snapshots
@@ -216,6 +219,82 @@ async def test_books_have_their_best_prices_first() -> None:
         assert [price for price, _ in one.bids] == [Decimal("0.25"), Decimal("0.01")]
         assert [price for price, _ in one.asks] == [Decimal("0.29"), Decimal("0.99")]
         assert one.at == datetime(2026, 3, 14, 0, 0, 0, 123000, UTC)
+
+
+def read_books(answer: Any, parse: Callable[[VenuePage], dict[str, Any]]) -> dict[str, Any]:
+    return parse(VenuePage("POST /books", 200, NOW, orjson.dumps(answer)))
+
+
+def levels(*pairs: tuple[str, str]) -> tuple[tuple[Decimal, Decimal], ...]:
+    return tuple((Decimal(price), Decimal(size)) for price, size in pairs)
+
+
+def test_a_book_of_the_clob_is_exact_and_may_lack_a_side_or_a_tick_size() -> None:
+    whole = read_books([book()], snapshots.parse_books)[YES]
+    assert (whole.bids, whole.asks) == (levels(("0.25", "7.5"), ("0.01", "100")), levels(("0.29", "12.000001"), ("0.99", "50")))
+    assert (whole.tick, whole.skipped) == (Decimal("0.001"), 0)
+    for empty in ([], None, ...):
+        assert read_books([book(bids=empty)], snapshots.parse_books)[YES] == replace(whole, bids=())
+        assert read_books([book(bids=empty, asks=empty)], snapshots.parse_books) == {}
+    for tick in (..., None, "", "0"):
+        found = read_books([book(tick_size=tick, bids=[{"price": "0.25123", "size": 1}])], snapshots.parse_books)[YES]
+        assert (found.bids, found.tick) == (levels(("0.25123", "1")), None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"bids": [{"price": "0.25", "size": "1"}, {"price": "0.01", "size": "1"}]},
+        {"asks": [{"price": "0.29", "size": "1"}, {"price": "0.99", "size": "1"}]},
+        {"bids": [{"price": "0.29", "size": "1"}]},
+        {"bids": [{"price": "0.25"}], "asks": [7]},
+        {"bids": "none"},
+        {"timestamp": "now"},
+        {"asset_id": ...},
+    ],
+)
+def test_a_book_of_the_clob_that_does_not_fit_is_left_out(changes: dict[str, Any]) -> None:
+    assert set(read_books([book(asset_id=NO), book(**changes)], snapshots.parse_books)) == {NO}
+
+
+@pytest.mark.parametrize(
+    "level", [{"price": "0.25"}, {"price": "1.25", "size": "1"}, {"price": "0.2505", "size": "1"}, {"price": "0.26", "size": "0"}, {}, 7]
+)
+def test_each_level_is_judged_alone_by_the_tick_of_its_book_and_unusable_ones_are_counted(level: Any) -> None:
+    good = book()["bids"]
+    for place in range(3):
+        found = read_books([book(), book(asset_id=NO, bids=[*good[:place], level, *good[place:]])], snapshots.parse_books)
+        assert found[NO] == replace(found[YES], skipped=1)
+
+
+KALSHI_BOOK = {"yes_dollars": [["0.5800", "10.00"], ["0.0100", "0.00"], ["0.0450", "552.25"]], "no_dollars": None}
+
+
+def test_a_book_of_kalshi_is_exact_and_sorted_without_empty_levels() -> None:
+    listed = [{"ticker": "A", "orderbook_fp": KALSHI_BOOK}, {"ticker": "A", "orderbook_fp": {}}, {"ticker": "B", "orderbook_fp": {}}]
+    found = read_books({"orderbooks": listed}, kalshi.parse_books)
+    assert found["A"] == kalshi.Book(levels(("0.045", "552.25"), ("0.58", "10")), (), NOW), "the first one counts"
+    assert found["B"] == kalshi.Book((), (), NOW)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"ticker": "B"},
+        {"ticker": "B", "orderbook_fp": []},
+        {"ticker": "B", "orderbook_fp": {"no_dollars": {}}},
+        {"orderbook_fp": {}},
+        "B",
+        *(
+            {"ticker": "B", "orderbook_fp": {"yes_dollars": [["0.0100", "1.00"], level]}}
+            for level in (["1.0000", "1"], ["0.0000", "1"], ["0.5", "-1"], ["0.5000001", "1"], ["0.5", "1", "2"], ["0.010", "2"], 7)
+        ),
+        {"ticker": "B", "orderbook_fp": {"yes_dollars": [["0.6", "1"]], "no_dollars": [["0.41", "1"]]}},
+    ],
+)
+def test_a_book_of_kalshi_that_does_not_fit_is_left_out(item: Any) -> None:
+    good = {"ticker": "A", "orderbook_fp": KALSHI_BOOK}
+    assert set(read_books({"orderbooks": [good, item]}, kalshi.parse_books)) == {"A"}
 
 
 async def test_past_prices_of_a_long_span_are_asked_for_in_parts() -> None:

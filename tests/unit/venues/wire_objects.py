@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Any
 
-from bellwether.tables.order_books import KALSHI_BOOKS
-from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.wire import parse_books, parse_markets
+from bellwether.venues.kalshi.wire import parse_markets
 from bellwether.venues.wire.rejects import Origin, ParsedRecords
 
 DAY = date(2026, 3, 14)
@@ -117,22 +115,3 @@ SERIES: dict[str, Any] = {
     "additional_prohibitions": None,
     "last_updated_ts": "2026-03-10T09:00:00Z",
 }
-
-
-#: Time at which the books were fetched.
-BOOK_AT = datetime(2026, 3, 14, 8, 30, tzinfo=UTC)
-
-
-def read_books(answer: dict[str, Any], *tickers: str) -> ParsedRecords:
-    """Parse the answer to a request for the books of these markets, or for the book of one."""
-    request = routes.orderbooks(tickers).request if tickers else "GET /markets/T/orderbook"
-    parsed = parse_books(answer, Origin(request, 0, BOOK_AT), day=DAY)
-    KALSHI_BOOKS.validate(parsed.rows)
-    return parsed
-
-
-def read_book(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of the book of one market."""
-    parsed = read_books(answer)
-    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
-    return parsed.rows.row(0, named=True)
