@@ -159,6 +159,7 @@ class Database:
         self._clock = clock
         self._patience = patience
         self._engine = self._create_engine(durable=durable, pooled=pooled)
+        self._fast_engine = self._create_engine(durable=False, pooled=pooled) if durable and self.path is not None else self._engine
         self._process = os.getpid()
         self._ready = False
         self._opening = threading.Lock()
@@ -167,6 +168,7 @@ class Database:
     def close(self) -> None:
         """Close all connections; the next use opens new ones."""
         self._engine.dispose()
+        self._fast_engine.dispose()
 
     def exists(self) -> bool:
         """Return True if the database exists and contains the tables. Nothing is created."""
@@ -195,8 +197,10 @@ class Database:
         begin = "BEGIN" if self.path is not None else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
         return self._retry(doing, lambda: self._run(work, begin))
 
-    def write(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work` in a transaction and return its result. The changes are committed on return. doing: for errors.
+    def write(self, doing: str, work: Callable[[Transaction], T], *, durable: bool = True) -> T:
+        """Run `work` in a transaction and return its result. The changes are committed on return.
+
+        doing: for errors. durable: False for changes to SQLite that a power failure may undo, which need not wait for the disk.
 
         After a lost connection it is run again, even if it had been committed: `work` must recognise its own changes.
         Raises `LakeError` if a lock is not free, or the server is not available, within the patience.
@@ -204,12 +208,13 @@ class Database:
         self.open()
         begin = "BEGIN IMMEDIATE" if self.path is not None else "BEGIN ISOLATION LEVEL READ COMMITTED"
         with self._only_writer(doing):
-            return self._retry(doing, lambda: self._run(work, begin))
+            return self._retry(doing, lambda: self._run(work, begin, self._engine if durable else self._fast_engine))
 
     def open(self) -> None:
         """Check that the database has these tables, and create them in a new database. Done once per process."""
         if self._process != os.getpid():
             self._engine.dispose(close=False)
+            self._fast_engine.dispose(close=False)
             self._process, self._ready = os.getpid(), False
             self._opening, self._writing = threading.Lock(), threading.Lock()
         if self._ready:

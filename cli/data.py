@@ -91,11 +91,8 @@ def _rate_limit(config: Settings) -> RateLimit:
     """Return the rate limit of requests to Kalshi, which is shared with running pulls in the live world."""
     from bellwether.journal import Journal
     from bellwether.venues.http.client import RateLimit
-    from resources.venues import home_rates
 
-    shared = None
-    if config.world is World.LIVE:
-        shared = Journal.of(config).limits if config.shares_limits else home_rates(config)
+    shared = Journal.of(config).limits if config.world is World.LIVE else None
     return RateLimit(tokens_per_second=config.kalshi_tokens_per_second, shared=shared)
 
 

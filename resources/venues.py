@@ -25,7 +25,6 @@ from bellwether.worlds import Addresses, addresses
 if TYPE_CHECKING:
     from bellwether.journal.limits import SharedLimits
     from bellwether.venues.http.client import RateLimit
-    from bellwether.venues.http.rates import BucketSource
     from bellwether.venues.kalshi.client import KalshiClient
     from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
@@ -38,13 +37,6 @@ def _unlimited() -> "RateLimit":
     from bellwether.venues.http.client import RateLimit
 
     return RateLimit(tokens_per_second=1e9)
-
-
-def home_rates(config: Settings) -> "BucketSource":
-    """Return the rates of venues that all processes of this machine share, if the journal is SQLite."""
-    from bellwether.venues.http.rates import HomeRates
-
-    return HomeRates(config.world_home / "rates")
 
 
 def _public_url(address: str) -> str | None:
@@ -133,28 +125,26 @@ class VenueResource(dg.ConfigurableResource):
     _shared: "SharedLimits | None" = PrivateAttr(default=None)
 
     @property
-    def shared(self) -> "SharedLimits | None":
-        """Limits that the processes of a fleet share through a journal on Postgres; None if the journal is SQLite."""
-        if self._shared is None and settings().shares_limits:
+    def shared(self) -> "SharedLimits":
+        """Limits that all processes on the journal share."""
+        if self._shared is None:
             from bellwether.journal import Journal
 
             self._shared = Journal.of(settings()).limits
         return self._shared
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Close the connection of the rate limits that processes share."""
+        """Close the connections to the shared limits."""
         if self._shared is not None:
             self._shared.close()
             self._shared = None
 
-    @property
-    def rates(self) -> "BucketSource":
-        """Rates of requests, which hold for all processes of the home or fleet."""
-        return self.shared or home_rates(settings())
-
     async def run_exclusively(self, part: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Await `work()` while no other process pulls the same part of this venue. part: a UTC day, or a listing such as series."""
-        if self.shared is None:
+        """Await `work()` while no other process of a fleet pulls the same part of this venue. On one machine, Dagster's pools ensure that.
+
+        part: a UTC day, or a listing such as series.
+        """
+        if not settings().shares_limits:
             return await work()
         async with self.shared.exclusively(f"pull {self.venue} {part} of {settings().lake_uri}"):
             return await work()
@@ -189,7 +179,7 @@ class KalshiVenue(VenueResource):
         from bellwether.venues.http.client import RateLimit
         from bellwether.venues.kalshi.client import KalshiClient
 
-        limits = RateLimit(tokens_per_second=self.tokens_per_second, shared=self.rates) if self.world.is_live else _unlimited()
+        limits = RateLimit(tokens_per_second=self.tokens_per_second, shared=self.shared) if self.world.is_live else _unlimited()
         with self.world.addresses(served=False) as venues:
             async with KalshiClient(venues.kalshi, limits=limits, transport=venues.transport) as client:
                 yield (client,)
@@ -214,4 +204,4 @@ class PolymarketVenue(VenueResource):
                 yield gamma, clob
 
     def _limits(self, client: "type[GammaClient] | type[ClobClient]") -> "RateLimit":
-        return replace(client.usual_limits, shared=self.rates) if self.world.is_live else _unlimited()
+        return replace(client.usual_limits, shared=self.shared) if self.world.is_live else _unlimited()

@@ -1,7 +1,7 @@
 """Limits that all processes on a journal share: rates, and work that one process at a time may do.
 
 A rate is the time until which its capacity is reserved (generic cell rate algorithm). A work is a lease that its process renews; the lease of a
-process that died or froze ends by itself. The database's clock counts.
+process that died or froze ends by itself. The database's clock counts. A power failure, which ends all processes, may undo rates and leases.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ log = logging.getLogger(__name__)
 
 #: Seconds between attempts to take a lease: minimum and maximum.
 _POLL = (0.1, 0.5)
+
+_rate = sa.select(rates.c.reserved_until).where(rates.c.name == sa.bindparam("rate"))
+_set_rate = rates.update().where(rates.c.name == sa.bindparam("rate")).values(reserved_until=sa.bindparam("until"))
+_add_rate = rates.insert().values(name=sa.bindparam("rate"), reserved_until=sa.bindparam("until"))
 
 
 class SharedLimits:
@@ -60,14 +64,13 @@ class SharedLimits:
         def work(transaction: Transaction) -> float:
             transaction.lock("limits")
             now = transaction.now()
-            row = transaction.row(sa.select(rates.c.reserved_until).where(rates.c.name == name))
+            row = transaction.row(_rate, {"rate": name})
             free_from = now if row is None else max(row.reserved_until, now)
             until = max(free_from + timedelta(seconds=seconds), now + timedelta(seconds=at_least))
-            change = rates.insert() if row is None else rates.update().where(rates.c.name == name)
-            transaction.change(change.values(name=name, reserved_until=until))
+            transaction.change(_add_rate if row is None else _set_rate, {"rate": name, "until": until})
             return (until - now).total_seconds()
 
-        return self._database.write("reserving a rate", work)
+        return self._database.write("reserving a rate", work, durable=False)
 
     def _take(self, name: str, token: str) -> bool:
         """Take or renew the lease of a name. Return False if another process has it."""
@@ -82,11 +85,11 @@ class SharedLimits:
             transaction.change(change.values(name=name, token=token, expires_at=now + LEASE))
             return True
 
-        return self._database.write("taking a lease", work)
+        return self._database.write("taking a lease", work, durable=False)
 
     def _free(self, name: str, token: str) -> None:
         ended = leases.delete().where(leases.c.name == name, leases.c.token == token)
-        self._database.write("ending a lease", lambda transaction: transaction.change(ended))
+        self._database.write("ending a lease", lambda transaction: transaction.change(ended), durable=False)
 
 
 class SharedBucket:

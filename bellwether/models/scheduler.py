@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal import Budget, Scope
+from bellwether.journal.limits import SharedLimits
 from bellwether.journal.values import Outcome, Reply
 from bellwether.models.attempt_outcomes import AttemptResult, NextStep
 from bellwether.models.model import Model
-from bellwether.venues.http.rates import BucketSource
 from bellwether.venues.http.retry import compute_delay
 
 log = logging.getLogger(__name__)
@@ -192,7 +192,7 @@ class RetryCounter:
 class Rate:
     """Limit in units per minute, as a bucket that all processes share. burst: units that can be taken at once; default those of a minute."""
 
-    def __init__(self, buckets: BucketSource, name: str, per_minute: int | None, burst: int | None = None) -> None:
+    def __init__(self, buckets: SharedLimits, name: str, per_minute: int | None, burst: int | None = None) -> None:
         self._size = float(burst or per_minute or 0)
         self._bucket = buckets.limiter(name, self._size, 60.0 * self._size / per_minute) if per_minute else None
         self._owed = 0.0
@@ -214,7 +214,7 @@ class Rate:
 class Rates:
     """Requests and tokens per minute of a model or a run."""
 
-    def __init__(self, buckets: BucketSource, name: str, of: Model | Limits) -> None:
+    def __init__(self, buckets: SharedLimits, name: str, of: Model | Limits) -> None:
         self._requests = Rate(buckets, f"{name} requests", of.requests_per_minute, burst=1)
         self._tokens = Rate(buckets, f"{name} tokens", of.tokens_per_minute)
 
@@ -249,7 +249,7 @@ class Scheduler:
         self,
         model: Model,
         run: Rates,
-        buckets: BucketSource,
+        buckets: SharedLimits,
         *,
         retry: Retry,
         rng: Random,

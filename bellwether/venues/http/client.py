@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import cache, partial, wraps
 from random import Random
 from types import TracebackType
-from typing import Any, ClassVar, Concatenate, ParamSpec, Self
+from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, Self
 from urllib.parse import unquote, urlsplit
 
 import httpx
@@ -25,7 +25,6 @@ from bellwether.errors import ConfigError, VenueError
 from bellwether.settings import settings
 from bellwether.venues.http.page import Params, VenueCall, VenuePage, format_target, strip_user
 from bellwether.venues.http.paging import Listing, iterate_pages
-from bellwether.venues.http.rates import Bucket, BucketSource, TokenBucket
 from bellwether.venues.http.retry import (
     BLOCKED,
     ENCODINGS,
@@ -48,6 +47,43 @@ from bellwether.venues.wire.times import is_plausible
 
 P = ParamSpec("P")
 log = logging.getLogger(__name__)
+
+
+class Bucket(Protocol):
+    """Rate limit. `bellwether.journal.limits` implements the one that processes share."""
+
+    async def acquire(self, amount: float = 1) -> None:
+        """Wait until `amount` tokens are available, and take them."""
+
+    async def pause(self, seconds: float) -> None:
+        """Block all users of the bucket for this many seconds."""
+
+
+class BucketSource(Protocol):
+    """Source of rate limits, each of which has a name."""
+
+    def limiter(self, name: str, max_rate: float, time_period: float, /) -> Bucket:
+        """Return the bucket `name`, which allows `max_rate` tokens per `time_period` seconds."""
+
+
+class TokenBucket:
+    """Bucket of one client, which holds `max_rate` tokens and is refilled in `time_period` seconds (generic cell rate algorithm)."""
+
+    def __init__(self, max_rate: float, time_period: float) -> None:
+        self.max_rate, self.time_period = max_rate, time_period
+        self._reserved_until = 0.0
+        self._turn = asyncio.Lock()
+
+    async def acquire(self, amount: float = 1) -> None:
+        """Wait until `amount` tokens are available, and take them. Calls wait in order."""
+        async with self._turn:
+            now = time.monotonic()
+            self._reserved_until = max(self._reserved_until, now) + amount * self.time_period / self.max_rate
+            await asyncio.sleep(max(0.0, self._reserved_until - now - self.time_period))
+
+    async def pause(self, seconds: float) -> None:
+        """Admit nothing for `seconds`."""
+        self._reserved_until = max(self._reserved_until, time.monotonic() + seconds + self.time_period)
 
 
 @dataclass(frozen=True, slots=True)

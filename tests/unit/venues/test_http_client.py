@@ -12,14 +12,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from itertools import product
-from pathlib import Path
 from random import Random
 
 import httpx
 import pytest
 
 from bellwether.errors import ConfigError, VenueError
-from bellwether.venues.http.rates import HomeRates, TokenBucket
 from bellwether.venues.http.retry import RefusedError, RetryPolicy, TooLargeError, compute_delay
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
@@ -133,27 +131,6 @@ async def test_a_password_in_the_address_is_sent_and_never_shown(caplog: pytest.
     assert script.requests[0].headers["Authorization"] == httpx.BasicAuth("name", "SECRET@")._auth_header
     shown = [str(caught.value), repr(caught.value), repr(venue), caplog.text]
     assert not any("SECRET" in text for text in shown)
-
-
-def test_one_rate_holds_for_all_processes_of_a_home(tmp_path: Path):
-    first, second = (HomeRates(tmp_path / "rates").limiter("venue https://venue.example", 300, 3000) for _ in range(2))
-    own = TokenBucket(300, 3000)
-    assert [bucket._reserve(100) for bucket in (first, second, first)] == pytest.approx([100, 200, 300], abs=5)
-    assert [own._reserve(100), own._reserve(100)] == pytest.approx([100, 200], abs=5), "a client without a home has a rate of its own"
-    other = HomeRates(tmp_path / "rates").limiter("venue https://other.example", 300, 3000)
-    assert other._reserve(100) == pytest.approx(100, abs=5)
-    first._reserve(0, at_least=500)
-    assert second._reserve(10) == pytest.approx(510, abs=5), "a wait that the venue asks for holds for all"
-    second._reserve(0, at_least=10)
-    assert first._reserve(10) == pytest.approx(520, abs=5), "a shorter wait shortens none"
-
-
-def test_a_time_from_before_a_restart_of_the_machine_blocks_for_ten_minutes_at_most(tmp_path: Path):
-    bucket = HomeRates(tmp_path).limiter("venue", 300, 3000)
-    bucket._reserve(0, at_least=1e7)
-    assert bucket._reserve(1) == pytest.approx(601, abs=5)
-    (tmp_path / "venue").write_bytes(b"\x00")
-    assert bucket._reserve(1) == pytest.approx(1, abs=5), "a damaged file is an unused rate"
 
 
 class SharedBuckets:
