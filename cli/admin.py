@@ -90,7 +90,7 @@ def worker(name: str | None) -> None:
 @click.option(
     "--rebuild",
     is_flag=True,
-    help="Rebuild a lost catalog of the lake instead, replace a lost journal by an empty one, and list uncommitted files.",
+    help="Rebuild a lost catalog of the lake instead, and list uncommitted files.",
 )
 @click.option(
     "--backup",
@@ -120,7 +120,7 @@ def doctor(*, live: bool, files: bool, rebuild: bool, backup: Path | None, adopt
         return
     if rebuild:
         _rebuild_catalog(backup, adopt, as_json)
-        _replace_lost_journal()
+        _require_journal()
         return
 
     findings = examine(settings())
@@ -189,18 +189,13 @@ def _rebuild_catalog(backup: Path | None, adopt: tuple[str, ...], as_json: bool)
         console().print(text, markup=False, soft_wrap=True)
 
 
-def _replace_lost_journal() -> None:
-    """Create an empty journal if it is missing while the lake has answers of models, and print that they may be paid for again."""
+def _require_journal() -> None:
+    """Raise `LakeError` if the journal is missing while the lake has answers of models."""
     from bellwether.journal import Journal
 
     with Journal.of(settings()) as journal:
-        if journal.exists():
-            return
-        try:
+        if not journal.exists():
             journal.require_no_answers()
-        except LakeError:
-            journal.create()
-            click.echo(f"created the empty journal {journal.where}: answers in the lake may be paid for again", err=True)
 
 
 def _test_connections(as_json: bool) -> None:

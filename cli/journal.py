@@ -106,7 +106,7 @@ def export_answers(file: Path) -> None:
 def import_answers(file: Path) -> None:
     """Add the answers in FILE to calls without one.
 
-    Nothing is imported if one differs from the journal's.
+    Nothing is imported if one differs from the journal's. A lost journal is created; answers in the lake that FILE lacks may be paid for again.
     """
     with _open_journal() as opened:
         count = opened.import_answers(file)

@@ -68,11 +68,6 @@ class Journal:
         """Raise `LakeError` if the lake has model answers, which a new journal would not know and pay for again. Called before creation."""
         self.database.before_creation()
 
-    def create(self) -> None:
-        """Create the journal if it is missing, even if the lake has model answers that it will not know."""
-        self.database.before_creation = lambda: None
-        self.database.open()
-
     def __repr__(self) -> str:
         return f"Journal({self.where})"
 
@@ -223,8 +218,10 @@ class Journal:
     def import_answers(self, path: Path) -> int:
         """Add the answers of a file of JSON lines to calls that have none, and return their number. Either all are added or none.
 
+        A missing journal is created, even if the lake has model answers: those that the file lacks may be paid for again.
         Raises `ConfigError` that names file, line and field of a damaged answer, and of one that differs from the call's own.
         """
+        self.database.before_creation = lambda: None
         return self.database.write("importing answers", partial(import_answers, path=path))
 
 
@@ -269,5 +266,5 @@ def require_no_answers(config: Settings, where: str) -> None:
         if stored.rows and stored.scan().filter(answered).head(1).collect().height:
             raise LakeError(
                 f"opening the journal {where}: it is missing or empty, while the lake has answers of models in {name}, which could be paid for "
-                "twice. Restore the journal from a backup, or create an empty one with `bellwether doctor --rebuild`"
+                "twice. Restore the journal from a backup, or import the answers of an export with `bellwether journal import`"
             )

@@ -51,7 +51,7 @@ def test_a_name_keeps_its_number_and_new_ones_follow(lake: Lake, tmp_path: Path)
 
 def test_history_survives_a_new_file_and_a_restored_backup(lake: Lake, tmp_path: Path) -> None:
     config, other = Settings(home=tmp_path / "home", lake=lake.uri), Settings(home=tmp_path / "other")
-    Journal(config.journal_url).create()
+    Journal(config.journal_url).database.open()
     path = Path(config.warehouse_uri)
     for names in (("y", "z"), ("z", "w")):
         board(lake, *names)

@@ -348,8 +348,9 @@ def test_no_new_journal_is_created_next_to_stored_answers(tmp_path: Path, name: 
             begin_attempt(journal)
         assert not (path.exists() and path.stat().st_size)
         path.touch()
+    (tmp_path / "answers.jsonl").touch()
     with Journal.of(config) as journal:
-        journal.create()
+        assert journal.import_answers(tmp_path / "answers.jsonl") == 0
         begin_attempt(journal, make_request())
     with Journal.of(config) as journal:
         assert isinstance(begin_call(journal), Busy)

@@ -87,10 +87,14 @@ def test_the_command_starts_from_the_newer_of_publication_and_backup(config: Set
     assert (again.exit_code, again.output) == (0, "")
 
 
-def test_a_journal_that_is_lost_while_there_are_answers_is_replaced_by_an_empty_one(config: Settings) -> None:
+def test_a_lost_journal_is_not_replaced_while_there_are_answers(config: Settings) -> None:
     answers = forecasts(forecaster="m").with_columns(call_key=pl.lit("key"))
     Lake.of(config).write(FORECASTS, ("2025q3", "m"), answers, run_id="r2")
-    done = CliRunner().invoke(main, ["doctor", "--rebuild"], catch_exceptions=False)
-    assert "answers in the lake may be paid for again" in done.stderr
+    publish(Lake.of(config), config.warehouse_uri, tables=CHOSEN)
+    lake = lose_catalog(config)
+    done = CliRunner().invoke(main, ["doctor", "--rebuild"])
+    assert done.exit_code == 1
+    assert "could be paid for twice. Restore the journal from a backup, or import" in done.stderr
+    assert len(lake.manifests(FORECASTS)) == 2
     with Journal.of(config) as journal:
-        assert journal.exists()
+        assert not journal.exists()

@@ -321,7 +321,7 @@ def test_a_changed_response_makes_no_backup(settings_of_home: Settings, tmp_path
 def fill(home: Path, forecaster: str) -> Settings:
     config = Settings(home=home)
     with Journal.of(config) as journal:
-        journal.create()
+        journal.database.open()
     board = rows("benchmark/leaderboard", 1, release="r", forecaster=forecaster, rank=1, brier=0.1)
     one_series = rows("raw/kalshi_series", 1, series_ticker=forecaster)
     lake = Lake(config.lake_uri)
