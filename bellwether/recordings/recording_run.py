@@ -20,7 +20,7 @@ from bellwether.recordings.exchange_times import to_nanoseconds
 from bellwether.recordings.recorder import Recorder, StreamStart
 from bellwether.recordings.recording import Recording, RecordingRequest, check_name, watch_frame
 from bellwether.venues.http.client import RateLimit
-from bellwether.venues.kalshi import snapshots
+from bellwether.venues.kalshi import routes, snapshots
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import KalshiStream
 from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, Frame
@@ -90,7 +90,7 @@ async def find_markets(client: KalshiClient, events: Sequence[str]) -> dict[str,
     closes: dict[str, datetime | None] = {}
     for event in events:
         count = len(closes)
-        async for page in client.markets(event_ticker=event, mve_filter=None):
+        async for page in client.follow(routes.markets(event_ticker=event, mve_filter=None)):
             closes |= {market["ticker"]: parse_instant(market.get("close_time")) for market in page.items("markets") if _is_alive(market)}
         if len(closes) == count:
             raise ConfigError(f"recording {event}: the venue lists no open or upcoming market of it; check the event's ticker")

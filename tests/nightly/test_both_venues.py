@@ -19,9 +19,10 @@ from bellwether.settings import Settings
 from bellwether.tables import clean, raw
 from bellwether.tables.schema import Table
 from bellwether.venues.day import PullPlan
+from bellwether.venues.http.client import RateLimit
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.kalshi import pull as kalshi
-from bellwether.venues.kalshi.client import KalshiClient, RateLimit
+from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.polymarket import pull as polymarket
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.resolution import build_resolutions

@@ -21,6 +21,7 @@ from bellwether.venues.http.client import RateLimit
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.pull import pull_day
+from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
 pytestmark = pytest.mark.real
@@ -92,7 +93,7 @@ async def test_recorded_pages_of_gamma_are_listed_unchanged(recordings: Path) ->
         return httpx.Response(200, json={"markets": pages[number], **following})
 
     async with GammaClient("https://gamma.example", **options(answer)) as client:
-        listed = [market async for page in client.markets(closed=False) for market in page.items("markets")]
+        listed = [market async for page in client.follow(routes.markets(closed=False)) for market in page.items("markets")]
     assert listed == [market for page in pages for market in page]
     assert len(listed) > 500
 
@@ -111,5 +112,5 @@ async def test_recorded_books_of_the_clob_arrive_unchanged(recordings: Path) -> 
             return httpx.Response(200, json=[books[wanted["token_id"]] for wanted in json.loads(request.content)])
 
         async with ClobClient("https://clob.example", **options(answer)) as client:
-            pages = await client.books(sorted(books))
+            pages = await client.fetch_all(routes.books(sorted(books)))
         assert [book for page in pages for book in page.json] == [books[token] for token in sorted(books)]

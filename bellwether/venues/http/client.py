@@ -12,10 +12,10 @@ from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache, partial, wraps
+from functools import cache, partial
 from random import Random
 from types import TracebackType
-from typing import Any, ClassVar, Concatenate, ParamSpec, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 from urllib.parse import unquote, urlsplit
 
 import httpx
@@ -23,7 +23,7 @@ import httpx
 from bellwether.concurrency import together
 from bellwether.errors import ConfigError, VenueError
 from bellwether.settings import settings
-from bellwether.venues.http.page import Params, VenueCall, VenuePage, format_target, strip_user
+from bellwether.venues.http.page import VenueCall, VenuePage, format_target, strip_user
 from bellwether.venues.http.paging import Listing, iterate_pages
 from bellwether.venues.http.retry import (
     BLOCKED,
@@ -45,7 +45,6 @@ from bellwether.venues.http.retry import (
 )
 from bellwether.venues.wire.times import is_plausible
 
-P = ParamSpec("P")
 log = logging.getLogger(__name__)
 
 
@@ -147,28 +146,8 @@ def _create_tls_context() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def listing_method(build: Callable[P, Listing]) -> Callable[Concatenate[Any, P], AsyncIterator[VenuePage]]:
-    """Turn the function `build`, which describes a listing, into a client's method that fetches and yields the listing's pages."""
-
-    @wraps(build)
-    def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[VenuePage]:
-        return client.follow(build(*args, **kwargs))
-
-    return method
-
-
-def call_method(build: Callable[P, VenueCall]) -> Callable[Concatenate[Any, P], Awaitable[VenuePage]]:
-    """Turn the function `build`, which describes a call, into a client's method that sends the call and returns the response."""
-
-    @wraps(build)
-    def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[VenuePage]:
-        return client.fetch(build(*args, **kwargs))
-
-    return method
-
-
 class HttpClient:
-    """Client of one HTTP interface of a venue, used as an async context manager. Subclasses add the routes.
+    """Client of one HTTP interface of a venue, used as an async context manager.
 
     Attributes:
         base_url: base of all paths, at the venue or the sandbox; a user and password in it are sent but never displayed.
@@ -238,10 +217,6 @@ class HttpClient:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         await self._http.aclose()
-
-    async def get(self, path: str, params: Params = (), *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
-        """Send GET `path` with `params` and return the response. ordinal, accept: as in `fetch`."""
-        return await self.fetch(VenueCall(path, params), ordinal=ordinal, accept=accept)
 
     async def fetch(self, call: VenueCall, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
         """Send `call`, retry transient failures, and return the response. accept: HTTP statuses of 400 or more to return instead of
@@ -328,11 +303,7 @@ class HttpClient:
 
     async def follow(self, listing: Listing) -> AsyncIterator[VenuePage]:
         """Yield the pages of `listing`. Raises `PagingError` for an endless listing."""
-
-        def fetch(path: str, params: Params, ordinal: int) -> Awaitable[VenuePage]:
-            return self.get(path, params, ordinal=ordinal)
-
-        async with aclosing(iterate_pages(listing, fetch, pause=self.pause)) as pages:
+        async with aclosing(iterate_pages(listing, self.fetch, pause=self.pause)) as pages:
             async for page in pages:
                 yield page
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -18,11 +18,6 @@ Params = tuple[tuple[str, str], ...]
 T = TypeVar("T")
 
 
-def format_request(path: str, params: Params) -> str:
-    """Format a GET call as text, such as "GET /markets?limit=5". Equal calls give equal text, which contains no credentials."""
-    return f"GET {format_target(path, params)}"
-
-
 def format_target(path: str, params: Params) -> str:
     """Format the path and query of a call, such as "/markets?limit=5"."""
     query = urlencode(params, quote_via=quote, safe=",")
@@ -32,16 +27,6 @@ def format_target(path: str, params: Params) -> str:
 def strip_user(address: str) -> str:
     """Remove user and password from an address."""
     return address.rpartition("@")[2]
-
-
-def quote_segment(ticker: str) -> str:
-    """Escape `ticker` for use as one segment of a path."""
-    return quote(ticker, safe="")
-
-
-def join_tickers(tickers: Iterable[str]) -> str:
-    """Join tickers into a comma-separated parameter value."""
-    return ",".join(tickers)
 
 
 def drop_missing(chosen: Mapping[str, str | None]) -> Params:
@@ -69,7 +54,7 @@ class VenueCall:
 
     @property
     def request(self) -> str:
-        """The call as text; a POST with the digest of its body."""
+        """The call as text, such as "GET /markets?limit=5"; a POST with the digest of its body. Equal calls give equal text."""
         text = f"{self.method} {format_target(self.path, self.params)}"
         return f"{text} body={hashlib.blake2b(self.body, digest_size=8).hexdigest()}" if self.body else text
 

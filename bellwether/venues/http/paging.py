@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from bellwether.errors import PagingError, VenueError
-from bellwether.venues.http.page import Params, VenuePage, format_request
+from bellwether.venues.http.page import Params, VenueCall, VenuePage
 
 #: Maximum number of consecutive holes (empty pages whose cursor continues), if the caller accepts holes.
 MOST_HOLES = 5
@@ -35,9 +36,9 @@ class Listing:
     cursor_parameter: str = "cursor"
     cursor_field: str = "cursor"
 
-    def params_at(self, cursor: str | None) -> Params:
-        """Return the parameters that request the page at `cursor`."""
-        return (*self.params, (self.cursor_parameter, cursor)) if cursor else self.params
+    def call_at(self, cursor: str | None) -> VenueCall:
+        """Return the call that requests the page at `cursor`."""
+        return VenueCall(self.path, (*self.params, (self.cursor_parameter, cursor)) if cursor else self.params)
 
     def next_cursor(self, page: VenuePage) -> str | None:
         """Return the cursor of the page after `page`; None after the last page.
@@ -63,10 +64,16 @@ class Listing:
     @property
     def request(self) -> str:
         """The request of the first page as text."""
-        return format_request(self.path, self.params)
+        return self.call_at(None).request
 
 
-Fetch = Callable[[str, Params, int], Awaitable[VenuePage]]
+class Fetch(Protocol):
+    """Function that sends a call. ordinal: number that the page gets."""
+
+    def __call__(self, call: VenueCall, *, ordinal: int) -> Awaitable[VenuePage]:
+        """Send `call`, and return the response."""
+
+
 #: Waits before retry number n of a page.
 Pause = Callable[[int], Awaitable[None]]
 
@@ -122,7 +129,7 @@ async def _request_page(  # noqa: PLR0917
     for number in range(1 + PAGE_RETRIES):
         if pages and listing.next_cursor(pages[-1][0]) is not None:
             await pause(number)
-        page = await fetch(listing.path, listing.params_at(cursor), ordinal)
+        page = await fetch(listing.call_at(cursor), ordinal=ordinal)
         loop = _describe_loop(listing, page, cursors, contents)
         if page.items(listing.items) and loop is None:
             return page, None

@@ -14,7 +14,7 @@ from typing import TypeVar
 from bellwether.concurrency import together
 from bellwether.errors import BellwetherError
 from bellwether.venues.http.client import HttpClient
-from bellwether.venues.http.page import Params, VenueCall, VenuePage, format_request
+from bellwether.venues.http.page import VenueCall, VenuePage
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.paging import Listing, iterate_pages
 from bellwether.venues.http.retry import RefusedError
@@ -104,12 +104,12 @@ class Puller:
             return
         fetched: set[int] = set()
 
-        async def fetch(path: str, params: Params, ordinal: int) -> VenuePage:
+        async def fetch(call: VenueCall, *, ordinal: int) -> VenuePage:
             stored = self.pull.find(step, ordinal)
-            if stored is not None and stored.request == format_request(path, params):
+            if stored is not None and stored.request == call.request:
                 return stored
             fetched.add(ordinal)
-            return await self.client.fetch(VenueCall(path, params), ordinal=ordinal)
+            return await self.client.fetch(call, ordinal=ordinal)
 
         for listing in listings:
             async with aclosing(iterate_pages(listing, fetch, first=self._counts[step], pause=self.client.pause, holes=True)) as pages:

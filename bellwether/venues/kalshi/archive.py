@@ -110,7 +110,7 @@ async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool 
 
     Raises `VenueError` if the venue does not respond, `PagingError` if its listing loops.
     """
-    cutoff = parse_cutoff(await client.historical_cutoff())
+    cutoff = parse_cutoff(await client.fetch(routes.historical_cutoff()))
     pull = pages.open(LISTING, f"{cutoff:%Y-%m-%dT%H%M%S.%fZ}", refresh=refresh)
 
     async def work(puller: Puller) -> ArchivePull:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from bellwether.venues.http.client import HttpClient, RateLimit, call_method, listing_method
-from bellwether.venues.kalshi import routes
-
-__all__ = ["KalshiClient", "RateLimit"]
+from bellwether.venues.http.client import HttpClient
 
 
 class KalshiClient(HttpClient):
@@ -13,11 +10,3 @@ class KalshiClient(HttpClient):
 
     name = "Kalshi"
     setting = "kalshi_url"
-
-    events = listing_method(routes.events)
-    markets = listing_method(routes.markets)
-    historical_markets = listing_method(routes.historical_markets)
-    series = listing_method(routes.series)
-    trades = listing_method(routes.trades)
-    historical_cutoff = call_method(routes.historical_cutoff)
-    orderbooks = call_method(routes.orderbooks)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Literal
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from bellwether.venues.http.page import Params, VenueCall, drop_missing, join_tickers, quote_segment
+from bellwether.venues.http.page import Params, VenueCall, drop_missing
 from bellwether.venues.http.paging import Listing
 
 #: Most tickers of a call, and most candles of a response.
@@ -32,7 +32,7 @@ def events(
     """
     chosen = {
         "status": status,
-        "tickers": join_tickers(tickers),
+        "tickers": ",".join(tickers),
         "min_close_ts": _seconds(closing_after),
         "with_nested_markets": "true" if nested else None,
         "limit": "200",
@@ -56,7 +56,7 @@ def markets(
     chosen = {
         "min_close_ts": _seconds(closing_after),
         "max_close_ts": _seconds(closing_before),
-        "tickers": join_tickers(tickers),
+        "tickers": ",".join(tickers),
         "event_ticker": event_ticker,
         "mve_filter": mve_filter,
         "limit": "1000",
@@ -68,7 +68,7 @@ def historical_markets(
     *, tickers: Sequence[str] = (), event_ticker: str | None = None, mve_filter: Literal["exclude"] | None = "exclude"
 ) -> Listing:
     """Build GET /historical/markets: archived markets, which settled before the cutoff. The venue forbids two filters at once."""
-    chosen = {"tickers": join_tickers(tickers), "event_ticker": event_ticker, "mve_filter": mve_filter, "limit": "1000"}
+    chosen = {"tickers": ",".join(tickers), "event_ticker": event_ticker, "mve_filter": mve_filter, "limit": "1000"}
     return Listing("/historical/markets", drop_missing(chosen), "markets", "ticker")
 
 
@@ -84,12 +84,12 @@ def historical_cutoff() -> VenueCall:
 
 def candles_batch(tickers: Sequence[str], start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
     """Build GET /markets/candlesticks for at most `MOST_TICKERS` live markets and `MOST_CANDLES` candles in total."""
-    return VenueCall("/markets/candlesticks", (("market_tickers", join_tickers(tickers)), *_span(start, end, period_minutes)))
+    return VenueCall("/markets/candlesticks", (("market_tickers", ",".join(tickers)), *_span(start, end, period_minutes)))
 
 
 def historical_candles(ticker: str, start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
     """Build GET /historical/markets/…/candlesticks: those candles of one archived market that end within [start, end]."""
-    return VenueCall(f"/historical/markets/{quote_segment(ticker)}/candlesticks", _span(start, end, period_minutes))
+    return VenueCall(f"/historical/markets/{quote(ticker, safe='')}/candlesticks", _span(start, end, period_minutes))
 
 
 def orderbooks(tickers: Sequence[str]) -> VenueCall:

@@ -84,7 +84,7 @@ class _MarketCollector:
         """Fetch the events of the contracts, and return all rows."""
         wanted = sorted({row["event_ticker"] for row in self.contracts.values()} - set(self.events))
         for batch in split_batches(wanted, _EVENTS_AT_ONCE):
-            await self.add_pages(client.events(tickers=batch, nested=False))
+            await self.add_pages(client.follow(routes.events(tickers=batch, nested=False)))
         return self.rows()
 
     def rows(self) -> MarketRows:
@@ -95,7 +95,7 @@ class _MarketCollector:
 async def fetch_open_events(client: KalshiClient, now: datetime) -> MarketRows:
     """Fetch all events with an open contract, and their contracts that are not archived; combos are excluded."""
     # Every open contract closes after the bound, without which the venue would list the events of all years.
-    pages = client.events(status="open", closing_after=now - timedelta(minutes=1), nested=True)
+    pages = client.follow(routes.events(status="open", closing_after=now - timedelta(minutes=1), nested=True))
     return (await _MarketCollector().add_pages(pages)).rows()
 
 
@@ -104,12 +104,12 @@ async def fetch_closing_after(client: KalshiClient, at: datetime, wanted: pl.Exp
 
     Raises `ConfigError` if `at` is before the venue's cutoff: contracts paid out before it are archived and not listed.
     """
-    cutoff = parse_cutoff(await client.historical_cutoff())
+    cutoff = parse_cutoff(await client.fetch(routes.historical_cutoff()))
     if at < cutoff:
         raise ConfigError(
             f"listing Kalshi's markets as of {at.isoformat()}: the venue lists what was paid out since {cutoff.isoformat()}; choose a later week"
         )
-    pages = client.markets(closing_after=at - timedelta(seconds=1))
+    pages = client.follow(routes.markets(closing_after=at - timedelta(seconds=1)))
     return await (await _MarketCollector().add_pages(pages, wanted=wanted)).with_events(client)
 
 
@@ -119,13 +119,13 @@ async def fetch_by_id(client: KalshiClient, names: Sequence[str]) -> tuple[Marke
     """
     collector, names = _MarketCollector(), list(dict.fromkeys(names))
     for batch in split_batches(names, routes.MOST_TICKERS):
-        await collector.add_pages(client.markets(tickers=batch, mve_filter=None))
+        await collector.add_pages(client.follow(routes.markets(tickers=batch, mve_filter=None)))
     for batch in split_batches([name for name in names if name not in collector.contracts], routes.MOST_TICKERS):
-        await collector.add_pages(client.historical_markets(tickers=batch, mve_filter=None))
+        await collector.add_pages(client.follow(routes.historical_markets(tickers=batch, mve_filter=None)))
     others = [name for name in names if name not in collector.contracts]
     for name in others:
-        await collector.add_pages(client.markets(event_ticker=name))
-        await collector.add_pages(client.historical_markets(event_ticker=name))
+        await collector.add_pages(client.follow(routes.markets(event_ticker=name)))
+        await collector.add_pages(client.follow(routes.historical_markets(event_ticker=name)))
     rows = await collector.with_events(client)
     return rows, frozenset(others) & {row["event_ticker"] for row in rows.contracts.values()}
 
@@ -133,7 +133,7 @@ async def fetch_by_id(client: KalshiClient, names: Sequence[str]) -> tuple[Marke
 async def fetch_series(client: KalshiClient) -> dict[str, Row]:
     """Fetch all series; return rows of raw/kalshi_series by ticker."""
     series: dict[str, Row] = {}
-    async with aclosing(client.series()) as pages:  # type: ignore[type-var]
+    async with aclosing(client.follow(routes.series())) as pages:  # type: ignore[type-var]
         async for page in pages:
             rows = parse_series(page.items("series"), page.origin).rows
             series |= {row["series_ticker"]: row for row in rows.select(pl.exclude("body")).iter_rows(named=True)}

@@ -42,7 +42,7 @@ class MarketRows:
 
 async def fetch_largest_open(gamma: GammaClient, count: int, matches: Callable[[Mapping[str, Any]], bool] = lambda row: True) -> MarketRows:
     """Fetch open markets by descending volume, page by page until at least `count` of them satisfy `matches`."""
-    listing = gamma.markets(closed=False, active=True, order="volumeNum", ascending=False)
+    listing = gamma.follow(routes.markets(closed=False, active=True, order="volumeNum", ascending=False))
     return await _collect_rows(listing, count, matches)
 
 
@@ -51,7 +51,7 @@ async def fetch_ending(gamma: GammaClient, first: datetime, last: datetime) -> M
     parts = []
     # The open ones first: a market that closes meanwhile is then in both lists, not in neither.
     for closed in (False, True):
-        listing = gamma.markets(closed=closed, end_date_min=first, end_date_max=last, order="endDate", ascending=True)
+        listing = gamma.follow(routes.markets(closed=closed, end_date_min=first, end_date_max=last, order="endDate", ascending=True))
         parts.append(await _collect_rows(listing))
     return _merge_rows(parts)
 
@@ -63,7 +63,7 @@ async def fetch_by_id(gamma: GammaClient, market_ids: Sequence[str]) -> MarketRo
     for closed in (False, True):
         missing = [market_id for market_id in market_ids if market_id not in returned_ids]
         for batch in split_batches(missing, routes.MOST_MARKETS):
-            parts.append(await _collect_rows(gamma.markets(closed=closed, ids=batch)))
+            parts.append(await _collect_rows(gamma.follow(routes.markets(closed=closed, ids=batch))))
             returned_ids.update(row["market_id"] for row in parts[-1].rows)
     return _merge_rows(parts)
 
@@ -105,7 +105,7 @@ class Book:
 
 async def fetch_books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, Book]:
     """Fetch order books by token; tokens without a book, or with an invalid one, are left out."""
-    return {token: book for page in await clob.books(token_ids) for token, book in parse_books(page).items()}
+    return {token: book for page in await clob.fetch_all(routes.books(token_ids)) for token, book in parse_books(page).items()}
 
 
 def parse_books(page: VenuePage) -> dict[str, Book]:

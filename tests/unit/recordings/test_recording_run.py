@@ -20,6 +20,7 @@ from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.recordings.recording_run import RecordingPlan, RecordingProgress, default_name, record_events
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.venues.http.retry import RetryPolicy
+from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import StreamTimeouts
 from bellwether.worlds import Addresses
@@ -108,7 +109,7 @@ async def test_an_event_is_recorded_whole_and_its_books_agree_with_the_exchange(
     assert [frame.ordinal for frame in frames] == list(range(len(frames)))
     assert set(to_rows("x", frames)["market_ticker"].drop_nulls()) >= set(recording.about.tickers)
     async with KalshiClient(place.addresses.kalshi) as client:
-        page = await client.orderbooks(recording.about.tickers)
+        page = await client.fetch(routes.orderbooks(recording.about.tickers))
     for book in page.items("orderbooks"):
         held_now = check.books[book["ticker"]]
         for side, levels in (("yes_dollars", held_now.yes.levels), ("no_dollars", held_now.no.levels)):

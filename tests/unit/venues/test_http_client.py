@@ -18,8 +18,11 @@ import httpx
 import pytest
 
 from bellwether.errors import ConfigError, VenueError
+from bellwether.venues.http.client import RateLimit
+from bellwether.venues.http.page import VenueCall
 from bellwether.venues.http.retry import RefusedError, RetryPolicy, TooLargeError, compute_delay
-from bellwether.venues.kalshi.client import KalshiClient, RateLimit
+from bellwether.venues.kalshi import routes
+from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from tests.unit.venues.venue import DATE, FAST, URL, Naps, Script, answer, client
 
@@ -44,7 +47,7 @@ PASSING = {
 async def test_a_failure_that_may_pass_is_repeated(failure: httpx.Response | Exception):
     script, naps = Script(failure, failure, GOOD), Naps()
     async with client(script, naps=naps) as venue:
-        page = await venue.get("/markets")
+        page = await venue.fetch(VenueCall("/markets"))
     assert page.answer == {"markets": [], "cursor": ""}
     assert len(script.requests) == 3
     assert len(naps.taken) == 2
@@ -54,7 +57,7 @@ async def test_the_back_off_grows_is_jittered_and_is_capped():
     naps = Naps()
     async with client(Script(answer({}, status=500)), naps=naps, retry=RetryPolicy(base=1, cap=8, seconds=1e9, attempts=40)) as venue:
         with pytest.raises(VenueError):
-            await venue.get("/markets")
+            await venue.fetch(VenueCall("/markets"))
     ceilings = [min(8, 2**attempt) for attempt in range(39)]
     assert all(0 <= nap <= ceiling for nap, ceiling in zip(naps.taken, ceilings, strict=True))
     assert max(naps.taken[4:]) > 4
@@ -65,7 +68,7 @@ async def test_the_total_time_of_a_call_is_bounded():
     naps = Naps()
     async with client(Script(answer({}, status=500)), naps=naps, retry=RetryPolicy(base=4, cap=16, seconds=60, attempts=10_000)) as venue:
         with pytest.raises(VenueError):
-            await venue.get("/markets")
+            await venue.fetch(VenueCall("/markets"))
     assert 30 < sum(naps.taken) <= 60
 
 
@@ -75,7 +78,7 @@ async def test_retry_after_is_honoured(asked: str):
     now = datetime(2026, 3, 20, 8, 30, tzinfo=UTC)
     script = Script(answer({"error": "slow down"}, status=429, Retry_After=asked), GOOD)
     async with client(script, naps=naps, clock=lambda: now) as venue:
-        await venue.get("/markets")
+        await venue.fetch(VenueCall("/markets"))
     assert naps.taken == [17.0]
 
 
@@ -83,7 +86,7 @@ async def test_a_retry_after_beyond_the_bound_ends_the_call_at_once():
     naps = Naps()
     async with client(Script(answer({}, status=503, Retry_After="86400")), naps=naps) as venue:
         with pytest.raises(VenueError, match="after 1 attempt"):
-            await venue.get("/markets")
+            await venue.fetch(VenueCall("/markets"))
     assert naps.taken == []
 
 
@@ -106,7 +109,7 @@ async def test_a_refusal_is_not_repeated_and_carries_the_venues_words(status: in
     script, naps = Script(answer(body, status=status)), Naps()
     async with client(script, naps=naps) as venue:
         with pytest.raises(RefusedError, match=f"HTTP {status}: .*{words}") as caught:
-            await venue.get("/markets")
+            await venue.fetch(VenueCall("/markets"))
     assert (len(script.requests), naps.taken, caught.value.status) == (1, [], status)
 
 
@@ -114,7 +117,7 @@ async def test_the_token_bucket_lets_a_burst_through_and_then_holds_the_rate():
     # Five calls at once, then one in ten minutes.
     limits = RateLimit(tokens_per_second=0.1, tokens_per_read=60, bucket_seconds=3000)
     async with client(Script(GOOD), limits=limits) as venue:
-        calls = [asyncio.create_task(venue.get("/markets")) for _ in range(6)]
+        calls = [asyncio.create_task(venue.fetch(VenueCall("/markets"))) for _ in range(6)]
         await asyncio.gather(*calls[:5])
         assert not calls[5].done()
         calls[5].cancel()
@@ -126,7 +129,7 @@ async def test_a_password_in_the_address_is_sent_and_never_shown(caplog: pytest.
     options = {"limits": FAST, "transport": httpx.MockTransport(script), "sleep": Naps()}
     async with KalshiClient("https://name:SECRET%40@venue.example/trade-api/v2/", **options) as venue:
         with pytest.raises(RefusedError) as caught:
-            await venue.historical_cutoff()
+            await venue.fetch(routes.historical_cutoff())
     assert script.urls == ["/historical/cutoff"] * 2
     assert script.requests[0].headers["Authorization"] == httpx.BasicAuth("name", "SECRET@")._auth_header
     shown = [str(caught.value), repr(caught.value), repr(venue), caplog.text]
@@ -156,8 +159,8 @@ async def test_each_attempt_is_taken_from_the_bucket_that_processes_share():
     shared = SharedBuckets()
     limits = RateLimit(shared=shared)
     async with client(Script(answer(b"", status=503), GOOD), limits=limits) as venue, client(Script(GOOD), limits=limits) as other:
-        await venue.get("/markets")
-        await other.get("/markets")
+        await venue.fetch(VenueCall("/markets"))
+        await other.fetch(VenueCall("/markets"))
     assert shared.names == [(f"venue {URL}", 400, 2)] * 2
     assert shared.taken == [10, 10, 10]
 
@@ -246,7 +249,7 @@ async def test_a_body_beyond_the_bound_is_given_up_at_once_in_little_memory():
         tracemalloc.start()
         try:
             with pytest.raises(TooLargeError, match=r"larger than 4 MB.+BELLWETHER_RESPONSE_MB"):
-                await client.get("/markets")
+                await client.fetch(VenueCall("/markets"))
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -257,7 +260,7 @@ async def test_a_body_beyond_the_bound_is_given_up_at_once_in_little_memory():
 @pytest.mark.parametrize("talk", [half_of_a_packed_body, unasked])
 async def test_a_body_that_cannot_be_unpacked_is_asked_for_again(talk: Talk):
     async with socket_venue(talk) as (url, requests), KalshiClient(url, limits=FAST, sleep=Naps()) as client:
-        assert (await client.get("/markets")).body == BODY
+        assert (await client.fetch(VenueCall("/markets"))).body == BODY
     assert len(requests) == 2
 
 
@@ -265,7 +268,7 @@ async def test_a_failure_that_does_not_pass_ends_in_one_error_without_headers():
     script = Script(answer({"error": {"code": "internal"}}, status=500, Set_Cookie="session=secret"))
     async with client(script, retry=RetryPolicy(attempts=4)) as venue:
         with pytest.raises(VenueError) as caught:
-            await venue.get("/markets", (("limit", "5"),))
+            await venue.fetch(VenueCall("/markets", (("limit", "5"),)))
     assert (caught.value.call, caught.value.attempts, len(script.requests)) == ("GET /markets?limit=5", 4, 4)
     assert "secret" not in str(caught.value)
 
@@ -283,7 +286,7 @@ async def test_a_retry_after_that_makes_no_sense_is_ignored():
     for asked in ("soon", "-5", "", "Fri, 20 Mar 1999 08:30:17 GMT", "Fri, 31 Dec 9999 23:59:59 -1400"):
         naps = Naps()
         async with client(Script(answer({}, status=429, Retry_After=asked), GOOD), naps=naps, clock=lambda: now) as venue:
-            await venue.get("/markets")
+            await venue.fetch(VenueCall("/markets"))
         assert 0 <= naps.taken[0] <= 0.5, asked
 
 
@@ -292,7 +295,7 @@ async def test_an_address_that_has_moved_is_named_without_its_password(status: i
     script = Script(answer(b"", status=status, Location="https://ann:secret@new.example/trade-api/v3/markets"))
     async with client(script) as venue:
         with pytest.raises(RefusedError, match=r"new.example/trade-api/v3/markets") as caught:
-            await venue.get("/markets")
+            await venue.fetch(VenueCall("/markets"))
     assert "secret" not in str(caught.value)
     assert ("kalshi_url" in str(caught.value)) == named, "a setting is changed only for a lasting move"
     assert len(script.requests) == 1
@@ -309,7 +312,7 @@ async def test_an_answer_has_its_bytes_status_timeout_and_the_venues_time():
     for date, fetched_at in ((DATE, datetime(2026, 3, 20, 8, 30, tzinfo=UTC)), ("", now), ("yesterday", now)):
         sent["Date"] = date
         async with client(handler, limits=RateLimit(tokens_per_second=1e9, timeout=7), clock=lambda: now) as venue:
-            page = await venue.get("/historical/markets/A/candlesticks", accept=frozenset({404}))
+            page = await venue.fetch(VenueCall("/historical/markets/A/candlesticks"), accept=frozenset({404}))
         assert (page.body, page.status, page.fetched_at) == (body, 404, fetched_at)
     assert seen == [dict.fromkeys(("connect", "read", "write", "pool"), 7)] * 3
 
@@ -350,7 +353,7 @@ async def stall(writer: asyncio.StreamWriter) -> None:
 async def test_an_answer_that_breaks_off_is_asked_for_again(first: Talk):
     limits = RateLimit(timeout=0.3 if first is stall else 60)
     async with socket_venue(first) as (address, requests), KalshiClient(address, limits=limits, sleep=Naps()) as client:
-        page = await client.get("/markets", (("limit", "5"),))
+        page = await client.fetch(VenueCall("/markets", (("limit", "5"),)))
     assert page.body == BODY
     assert requests[:2] == ["GET /trade-api/v2/markets?limit=5 HTTP/1.1"] * 2
 
@@ -364,8 +367,8 @@ async def test_a_wait_that_the_venue_asks_for_is_passed_on_to_other_processes():
     shared = SharedBuckets()
     asked = [answer(b"", status=429, Retry_After=seconds) for seconds in ("7", "100000")]
     async with client(Script(asked[0], GOOD, answer(b"", status=429), GOOD, asked[1]), limits=RateLimit(shared=shared)) as venue:
-        await venue.get("/markets")
-        await venue.get("/markets")
+        await venue.fetch(VenueCall("/markets"))
+        await venue.fetch(VenueCall("/markets"))
         with pytest.raises(VenueError):
-            await venue.get("/markets")
+            await venue.fetch(VenueCall("/markets"))
     assert shared.pauses == [7]

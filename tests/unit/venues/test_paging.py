@@ -10,8 +10,9 @@ import orjson
 import pytest
 
 from bellwether.errors import PagingError, VenueError
-from bellwether.venues.http.page import VenuePage
+from bellwether.venues.http.page import VenueCall, VenuePage
 from bellwether.venues.http.paging import Listing, iterate_pages
+from bellwether.venues.kalshi import routes as kalshi_routes
 from bellwether.venues.polymarket import routes
 from tests.unit.venues.polymarket_clients import clob, gamma
 from tests.unit.venues.venue import Naps, Script, answer, client
@@ -24,7 +25,7 @@ def listing(cursor: Any, *tickers: str) -> httpx.Response:
 
 async def collect(script: Script) -> list[VenuePage]:
     async with client(script) as venue:
-        return [page async for page in venue.markets()]
+        return [page async for page in venue.follow(kalshi_routes.markets())]
 
 
 def tickers(pages: list[VenuePage]) -> list[str]:
@@ -59,7 +60,7 @@ async def test_an_empty_page_whose_cursor_goes_on_however_often_it_is_asked_for_
     script, naps = Script(listing("c1", "A"), listing("c2")), Naps()
     async with client(script, naps=naps) as venue:
         with pytest.raises(PagingError, match="the listing has a hole at page 1") as caught:
-            _ = [page async for page in venue.markets()]
+            _ = [page async for page in venue.follow(kalshi_routes.markets())]
     assert (caught.value.kind, caught.value.attempts) == ("paging", 1 + 2)
     assert len(script.requests) == 1 + 1 + 2
     assert len(naps.taken) == 2
@@ -97,13 +98,13 @@ def ids(pages: list[VenuePage], items: str = "markets") -> list[str]:
 async def follow(*pages: httpx.Response) -> list[VenuePage]:
     """Return the pages of a listing by keyset, from a venue that answers with `pages` in turn."""
     async with gamma(Script(*pages)) as client:
-        return [page async for page in client.markets(closed=True)]
+        return [page async for page in client.follow(routes.markets(closed=True))]
 
 
 async def test_a_listing_by_keyset_is_followed_to_its_end():
     script = Script(keyset("a", 1), keyset("a", 1), keyset("b", 2), keyset(..., 3))
     async with gamma(script) as client:
-        pages = [page async for page in client.markets(closed=False)]
+        pages = [page async for page in client.follow(routes.markets(closed=False))]
     assert (ids(pages), [page.ordinal for page in pages]) == (["1", "2", "3"], [0, 1, 2])
     cursors = ("", "&after_cursor=a", "&after_cursor=a", "&after_cursor=b")
     assert script.urls == [f"/markets/keyset?closed=false&include_tag=true&limit=100{cursor}" for cursor in cursors]
@@ -130,7 +131,7 @@ class Books:
 async def test_books_of_many_tokens_come_in_batches():
     venue = Books(frozenset(TOKENS[3:5]))
     async with clob(venue) as client:
-        pages = await client.books(TOKENS)
+        pages = await client.fetch_all(routes.books(TOKENS))
     assert [len(page.json) for page in pages] == [498, 500, 201]
     assert [book["asset_id"] for page in pages for book in page.json] == [*TOKENS[:3], *TOKENS[5:]]
     assert [token for page in pages for token in routes.parse_requested_tokens(page)] == TOKENS
@@ -154,8 +155,8 @@ async def test_a_caller_that_accepts_holes_gets_five_and_no_more():
             f"c{holes}": listing("", "B"),
         }
 
-        async def fetch(path: str, params: Any, ordinal: int, pages: dict[Any, httpx.Response] = pages) -> VenuePage:
-            return VenuePage(path, 200, datetime(2026, 3, 20, tzinfo=UTC), pages[dict(params).get("cursor")].content, ordinal)
+        async def fetch(call: VenueCall, *, ordinal: int, pages: dict[Any, httpx.Response] = pages) -> VenuePage:
+            return VenuePage(call.path, 200, datetime(2026, 3, 20, tzinfo=UTC), pages[dict(call.params).get("cursor")].content, ordinal)
 
         walked = iterate_pages(Listing("/markets", (), "markets", "ticker"), fetch, holes=True)
         if holes > 5:
@@ -171,7 +172,7 @@ async def test_a_caller_that_accepts_holes_gets_five_and_no_more():
 async def test_a_post_is_a_read_and_repeated_with_the_same_body(failure: httpx.Response | Exception):
     script, naps = Script(failure, failure, answer([{"asset_id": "1"}])), Naps()
     async with clob(script, sleep=naps) as client:
-        (page,) = await client.books(["1"])
+        (page,) = await client.fetch_all(routes.books(["1"]))
     assert page.json == [{"asset_id": "1"}]
     assert [request.content for request in script.requests] == [b'[{"token_id":"1"}]'] * 3
     assert len(naps.taken) == 2

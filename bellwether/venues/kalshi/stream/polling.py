@@ -13,6 +13,7 @@ import orjson
 
 from bellwether.errors import ConfigError
 from bellwether.venues.http.page import VenuePage, split_batches
+from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.routes import MOST_TICKERS
 from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, START, Frame, StreamStart
@@ -66,7 +67,7 @@ class KalshiPolling:
         while self.open:
             started = time.monotonic()
             for batch in split_batches(self.open, MOST_TICKERS):
-                page = await self._client.orderbooks(batch)
+                page = await self._client.fetch(routes.orderbooks(batch))
                 for ticker in batch:
                     self._newest.setdefault(ticker, page.fetched_at)
                 yield self._frame(REST_BOOKS, page)
@@ -93,7 +94,7 @@ class KalshiPolling:
     async def _new_trades(self, ticker: str) -> list[VenuePage]:
         """Return the pages that contain trades of a market not seen in earlier polls, oldest page first."""
         known_ids, new, pages = self._seen[ticker], set[str](), []
-        async for page in self._client.trades(ticker=ticker, after=self._newest[ticker] - _SECOND):
+        async for page in self._client.follow(routes.trades(ticker=ticker, after=self._newest[ticker] - _SECOND)):
             trades = [trade for trade in page.items("trades") if isinstance(trade, dict)]
             ids = {str(trade.get("trade_id")) for trade in trades}
             if ids <= known_ids:
@@ -123,7 +124,7 @@ async def _fetch_listed(client: KalshiClient, tickers: Sequence[str]) -> dict[st
     """Fetch the listed markets; return for each ticker True if it no longer trades."""
     listed: dict[str, bool] = {}
     for batch in split_batches(tickers, MOST_TICKERS):
-        async for page in client.markets(tickers=batch, mve_filter=None):
+        async for page in client.follow(routes.markets(tickers=batch, mve_filter=None)):
             markets = [market for market in page.items("markets") if isinstance(market, dict)]
             listed |= {market["ticker"]: str(market.get("status")) in _OVER for market in markets if isinstance(market.get("ticker"), str)}
     return listed
