@@ -1,7 +1,7 @@
 """Update tables and pictures of the README and the tour (`make readme`).
 
 A comment `<!-- bellwether COMMAND -->` names the command whose output is the indented block below it. `| TITLE` selects the output from that line to the
-next empty line. `query, as above` repeats the previous query on the page.
+next empty line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from tests.golden.digests import DATE
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md")
 BLOCK = re.compile(r"^<!-- bellwether (?P<command>.+?) -->\n\n(?P<text>(?: {4}.*\n|\n(?= {4}))+)", re.MULTILINE)
-QUERY = re.compile(r'^    \.venv/bin/bellwether (query "[^"]*")', re.MULTILINE)
 #: The backtest that the tour shows.
 PICTURE, AGENT, EPISODE = ROOT / "docs" / "images" / "backtest.png", "market-maker", "KXMLBGAME-26SEP282300NYYBOS"
 #: Picture of each chart: its page of the site, the beginning of its title, and the lines to draw.
@@ -40,8 +39,6 @@ def rewritten(text: str, run: Callable[[list[str]], str]) -> str:
 
     def block(found: re.Match[str]) -> str:
         command, _, title = found["command"].partition(" | ")
-        if command == "query, as above":
-            command = QUERY.findall(text[: found.start()])[-1]
         shown = [line.rstrip() for line in DATE.sub("", run(shlex.split(command))).rstrip().splitlines()]
         if title:
             begin = shown.index(title)

@@ -136,9 +136,9 @@ def test_the_command_prints_the_tables_shown(scoring_folder: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_the_second_python_example_of_scoring_runs(scoring_folder: Path) -> None:
+def test_the_python_example_of_scoring_runs(scoring_folder: Path) -> None:
     names: dict[str, Any] = {}
-    exec(compile(block("python", 1), "scoring.md", "exec"), names)
+    exec(compile(block("python"), "scoring.md", "exec"), names)
     assert names["gpt"].height == 14
     for name in ("reliability.png", "differences.png"):
         assert (scoring_folder / name).read_bytes().startswith(b"\x89PNG")

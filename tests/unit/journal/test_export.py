@@ -75,9 +75,9 @@ def test_the_frames_are_of_one_moment(journal: Journal, monkeypatch: pytest.Monk
     assert journal.export()["responses"].height == 1
 
 
-def code_of_page(language: str) -> str:
-    """Return the first code block of a language in the section of docs/models.md on the journal."""
-    return PAGE.read_text().split("## The journal")[1].split(f"```{language}\n")[1].split("```")[0]
+def queries_of_page() -> list[str]:
+    """Return the queries of docs/models.md."""
+    return [query for query in PAGE.read_text().split("```sql\n")[1].split("```")[0].split(";") if query.strip()]
 
 
 def test_the_queries_of_the_page_run_on_the_database(url: str, clock: Clock) -> None:
@@ -85,22 +85,13 @@ def test_the_queries_of_the_page_run_on_the_database(url: str, clock: Clock) -> 
         begin_attempt(journal).fail(Outcome.MALFORMED, "no JSON", make_reply("?", cost=7))
         begin_attempt(journal).answer(make_reply())
     with sa.create_engine(url).connect() as connection:
-        found = [connection.exec_driver_sql(query).fetchall() for query in code_of_page("sql").split(";") if query.strip()]
+        found = [connection.exec_driver_sql(query).fetchall() for query in queries_of_page()]
     assert [(row[0], row[1], row[2], round(float(row[3]), 6)) for row in found[0]] == [
         ("acme/oracle-2", "malformed", 1, 0.000007),
         ("acme/oracle-2", "ok", 1, 0.00012),
     ]
     assert [row[1] for row in found[1]] == [1]
     assert [tuple(row) for row in found[2]] == [(make_request().key, "acme/oracle-2", "0.7")]
-
-
-def test_the_example_of_the_page_asks_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = code_of_page("python").replace("/srv/bellwether", str(tmp_path))
-    for _ in range(2):
-        exec(code, {})
-    assert capsys.readouterr().out == "0.4\n"
-    with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
-        assert journal.spent(Scope(run="week-9")).spent == 310
 
 
 def test_every_row_is_there_and_empty_tables_have_their_columns(tables: dict[str, pl.DataFrame], tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -75,15 +74,11 @@ def test_the_first_agent_trades_from_the_command_and_from_python(folder: Path) -
     assert (agent.name, agent.params) == ("wide-maker", {"spread_cents": 6, "size": 10})
 
 
-def test_the_agents_with_callbacks_and_timers_trade(folder: Path) -> None:
+def test_the_agent_with_callbacks_trades(folder: Path) -> None:
     done = run(market(TRADE), example("Pairs", folder)(), settings())
     assert done.failure is None
     # YES at 45 cents at the print, and a bid for NO at 53 sent at that instant.
     assert done.outcome.orders[:2, [O_SIDE, O_PRICE, O_SENT]].tolist() == [[YES, 45 * CENT, 0], [NO, 53 * CENT, 90 * SECOND]]
-    done = run(market(), example("Patient", folder)(), settings())
-    assert done.failure is None
-    assert done.outcome.orders[:, [O_SIDE, O_PRICE, O_SENT]].tolist() == [[YES, 45 * CENT, 0], [YES, 0, 20 * SECOND]]
-    assert done.fills["price"].to_list() == [Decimal("0.48")]
 
 
 def test_the_arrays_and_the_compiled_examples_trade(folder: Path) -> None:
@@ -92,10 +87,6 @@ def test_the_arrays_and_the_compiled_examples_trade(folder: Path) -> None:
     assert (first.failure, second.failure) == (None, None)
     assert len(first.outcome.orders) > 1
     assert first.outcome.digest() == second.outcome.digest()
-    follows = run(load(folder), example("FollowTheTouch", folder)(), BacktestSettings())
-    assert follows.failure is None
-    # There is no decision for 300 seconds.
-    assert 0 < follows.outcome.orders[:, O_SENT].max() - follows.tape.start < 300 * SECOND
 
 
 @pytest.mark.nightly
