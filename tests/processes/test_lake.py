@@ -223,6 +223,7 @@ sys.exit(any([os.waitpid(member, 0)[1] for member in members]))
 """
 
 
+@pytest.mark.timeout(900)
 def test_writers_and_readers_of_the_same_days_do_not_fail_and_read_whole_days(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
     for day in range(1, 6):
@@ -230,7 +231,7 @@ def test_writers_and_readers_of_the_same_days_do_not_fail_and_read_whole_days(tm
     writers, readers, seconds = (4, 12, 600) if NIGHTLY else (2, 2, 0.1)
     kinds = [*(f"writer{number}" for number in range(writers)), *["reader"] * readers]
     command = [sys.executable, "-c", CROWD, lake.uri, str(seconds), *kinds]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-1000:]
     turns = [line.split() for line in done.stdout.splitlines()]
     written = sum(int(turn) for kind, turn in turns if kind != "reader")

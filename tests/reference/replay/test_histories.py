@@ -201,7 +201,7 @@ def test_samples_reach_the_extremes_of_all_histories() -> None:
             while session.step():
                 pass
             ends.discard(int(session.orders[0, O_FILLED]))
-    assert uncertain > EXAMPLES // 5
+    assert uncertain > EXAMPLES // 8
 
 
 @pytest.mark.parametrize("kind", SHARES)
