@@ -44,10 +44,6 @@ class OrderError(BellwetherError, ValueError):
     """Invalid call of an agent: an unknown ticker or order id, a price that is not an integer, a size below 1, or an order in `start` or `end`."""
 
 
-class PagingError(VenueError):
-    """A listing of a venue does not end: a cursor or a page repeats, or only empty pages follow."""
-
-
 class QualityError(BellwetherError):
     """Rows break a blocking rule. The message names table, rule and the first such rows."""
 

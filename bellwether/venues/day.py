@@ -463,7 +463,7 @@ async def pull_day(venue: VenueDay, pages: PageStore, *, refresh: bool = False, 
     reject has changed, or a market is missing or has another price token. Any other pull, and every pull with `refresh`, is replaced by a
     pull of the whole day; known markets that are no longer listed are requested by name. An unfinished pull is completed.
 
-    Raises `VenueError` if the venue does not respond, `PagingError` if a listing loops.
+    Raises `VenueError` if the venue does not respond, or if a listing loops.
     """
     pull = _choose_pull(pages, venue.day, asdict(venue.plan), refresh=refresh)
     work = partial(_pull, venue, pages)

@@ -124,16 +124,20 @@ class RequestStats:
         """The statistics as JSON; seconds have one decimal."""
         return {"attempts": self.attempts, "failures": dict(self.failures), "limited_seconds": round(self.limited_seconds, 1)}
 
-    def count(self, *, attempts: int = 0, failure: str | None = None, limited: float = 0.0) -> None:
-        """Add attempts, a failure and seconds of waiting to the statistics."""
-        self.attempts += attempts
-        self.limited_seconds += limited
-        if failure is not None:
-            self.failures[failure] += 1
-
 
 #: Statistics that count the requests of the current task, whichever client sends them; concurrent pulls have one each.
 TASK_STATS: ContextVar[RequestStats | None] = ContextVar("task_stats", default=None)
+
+
+def _count(*, attempts: int = 0, failure: str | None = None, limited: float = 0.0) -> None:
+    """Add attempts, a failure and seconds of waiting to the statistics of the current task."""
+    stats = TASK_STATS.get()
+    if stats is None:
+        return
+    stats.attempts += attempts
+    stats.limited_seconds += limited
+    if failure is not None:
+        stats.failures[failure] += 1
 
 
 def _utc_now() -> datetime:
@@ -179,7 +183,6 @@ class HttpClient:
     ) -> None:
         self._base_url, self._auth = self._address(base_url)
         self.limits = limits or self.usual_limits
-        self.stats = RequestStats()
         self._most_bytes = most_bytes or settings().response_mb << 20
         self._retry = retry or RetryPolicy()
         self._rng = rng or Random()
@@ -236,7 +239,7 @@ class HttpClient:
                 if self._retry.is_spent(attempts, max(time.monotonic() - started, waited) + pause):
                     later = "The venue may be down or busy: run again later, what was pulled is stored"
                     raise VenueError(call.request, attempts, failure.cause, later, kind=failure.kind) from failure
-                self._count(failure=failure.kind, limited=pause if failure.kind == RATE_LIMIT else 0.0)
+                _count(failure=failure.kind, limited=pause if failure.kind == RATE_LIMIT else 0.0)
                 log.info("%s: %s; attempt %d in %.1f s", call.request[:200], str(failure), attempts + 1, pause)
             await self._sleep(pause)
             waited += pause
@@ -255,7 +258,7 @@ class HttpClient:
         """Send `call` once. ordinal: number that the page gets. number: of this attempt, for error messages."""
         started = time.monotonic()
         await self._bucket.acquire(self.limits.tokens_per_read)
-        self._count(attempts=1, limited=time.monotonic() - started)
+        _count(attempts=1, limited=time.monotonic() - started)
         try:
             async with self._connections, asyncio.timeout(self._retry.seconds):
                 response, body = await self._exchange(call)
@@ -295,14 +298,8 @@ class HttpClient:
                 # A response and its stream refer to each other: they would stay in memory until garbage is collected.
                 response.stream = httpx.ByteStream(b"")
 
-    def _count(self, **counts: Any) -> None:
-        """Add to the statistics of this client and of the running task."""
-        for stats in (self.stats, TASK_STATS.get()):
-            if stats is not None:
-                stats.count(**counts)
-
     async def follow(self, listing: Listing) -> AsyncIterator[VenuePage]:
-        """Yield the pages of `listing`. Raises `PagingError` for an endless listing."""
+        """Yield the pages of `listing`. Raises `VenueError` for an endless listing."""
         async with aclosing(iterate_pages(listing, self.fetch, pause=self.pause)) as pages:
             async for page in pages:
                 yield page

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from bellwether.errors import PagingError, VenueError
+from bellwether.errors import VenueError
 from bellwether.venues.http.page import Params, VenueCall, VenuePage
 
 #: Maximum number of consecutive holes (empty pages whose cursor continues), if the caller accepts holes.
@@ -91,7 +91,7 @@ async def iterate_pages(
     A listing ends with a missing cursor, not with a short page. A page that is empty, or whose cursor or records repeat an earlier page, is
     requested again, up to `PAGE_RETRIES` times. After that, an empty page without a cursor is accepted as the end.
 
-    Raises `PagingError`, before the page is yielded, for a loop, for more than `MOST_PAGES` pages, and for a hole that is not accepted.
+    Raises `VenueError`, before the page is yielded, for a loop, for more than `MOST_PAGES` pages, and for a hole that is not accepted.
     """
     cursors: set[str | None] = {None}
     contents: set[bytes | None] = set()
@@ -150,5 +150,5 @@ def _describe_loop(listing: Listing, page: VenuePage, cursors: set[str | None], 
     return None
 
 
-def _error(page: VenuePage, cause: str) -> PagingError:
-    return PagingError(page.request, 1 + PAGE_RETRIES, cause, "Pages before it are stored; run again later", kind="paging")
+def _error(page: VenuePage, cause: str) -> VenueError:
+    return VenueError(page.request, 1 + PAGE_RETRIES, cause, "Pages before it are stored; run again later", kind="paging")

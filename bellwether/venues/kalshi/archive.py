@@ -108,7 +108,7 @@ class ArchivePull:
 async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> ArchivePull:
     """Scan the archive at the venue's current cutoff; without `refresh`, reuse the stored scan of that cutoff.
 
-    Raises `VenueError` if the venue does not respond, `PagingError` if its listing loops.
+    Raises `VenueError` if the venue does not respond, or if its listing loops.
     """
     cutoff = parse_cutoff(await client.fetch(routes.historical_cutoff()))
     pull = pages.open(LISTING, f"{cutoff:%Y-%m-%dT%H%M%S.%fZ}", refresh=refresh)

@@ -146,15 +146,15 @@ def _power(base: Decimal, exponent: int | Decimal) -> Decimal:
         return +power
 
 
-def schedule_of(market: Mapping[str, Any], at: datetime, *, category: str | None = None, base_fee: int | None = None) -> FeeSchedule:
+def schedule_of(market: Mapping[str, Any], at: datetime, *, category: str | None = None) -> FeeSchedule:
     """Return the fee terms of a trade at the aware time `at`. market: object of Gamma. category: of the market's event, for objects that
-    state no fee type. base_fee: the response of the CLOB's /fee-rate, in basis points; 0 is a market without fees.
+    state no fee type.
 
     The object's own `feeSchedule` is used if it belongs to the regime of `at`; otherwise a table by category, and `source` states so.
     Raises `SchemaError` for invalid terms, and for fees charged by unknown terms.
     """
     regime = Regime.at(at)
-    if regime is Regime.NONE or not _charges(market, base_fee):
+    if regime is Regime.NONE or not _charges(market):
         return FREE
     if market.get("feeSchedule") is not None and regime is not Regime.SHORT_CRYPTO:
         stated = _stated(market, market["feeSchedule"], regime)
@@ -177,10 +177,8 @@ def _by_kind(kind: str, regime: Regime, at: datetime) -> FeeSchedule:
     return FeeSchedule(regime, rate, exponent, rebate_rate=rebate, source="category")
 
 
-def _charges(market: Mapping[str, Any], base_fee: int | None) -> bool:
-    """Return True if the market has fees: by `base_fee` if given, else by the first field of the market that states it."""
-    if base_fee is not None:
-        return base_fee > 0
+def _charges(market: Mapping[str, Any]) -> bool:
+    """Return True if the market has fees, by the first field that states it."""
     enabled = market.get("feesEnabled")
     if enabled is not None:
         return bool(enabled)

