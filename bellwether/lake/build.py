@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import polars as pl
@@ -129,7 +128,12 @@ def stamp_publication(draft: Path, published_at: datetime) -> None:
 @lru_cache(maxsize=4)
 def _read_state(path: Path, _inode: int, _size: int, modified: int) -> BuildState | None:
     """Read the state of a file last modified at `modified` (nanoseconds). The other arguments identify the file in the cache."""
-    rows = _rows(path, "FROM meta.publication", {})
+    try:
+        with duckdb_connection.connect() as connection:
+            connection.execute(f"ATTACH {literal(str(path))} AS warehouse (READ_ONLY)")
+            rows = connection.execute("FROM warehouse.meta.publication").pl().to_dicts()
+    except duckdb.Error:
+        return None
     if not rows or rows[0].keys() != {field.name for field in fields(BuildState)}:
         return None
     state = BuildState(**rows[0])
@@ -139,17 +143,6 @@ def _read_state(path: Path, _inode: int, _size: int, modified: int) -> BuildStat
 def to_nanoseconds(instant: datetime) -> int:
     """Convert a time to an exact number of nanoseconds since 1970."""
     return (instant - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1000
-
-
-def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the result rows of `sql` on a published file, or no rows if the file cannot be read."""
-    try:
-        with duckdb_connection.connect() as connection:
-            connection.execute(f"ATTACH {literal(str(path))} AS warehouse (READ_ONLY)")
-            connection.execute("USE warehouse")
-            return connection.execute(sql, dict(params)).pl().to_dicts()
-    except duckdb.Error:
-        return []
 
 
 def _create_all(connection: duckdb.DuckDBPyConnection, lake: Lake, stored: Mapping[Table, Sequence[Manifest]]) -> None:

@@ -11,12 +11,12 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Protocol
 
 from bellwether.database import AdvisoryLock
 from bellwether.errors import LakeError
@@ -128,8 +128,7 @@ class Pointer:
     object: str
     size: int
     sha256: str
-    published_at: datetime
-    state: build.BuildState | None
+    state: build.BuildState
 
     def dump(self) -> bytes:
         """Serialize as JSON."""
@@ -137,15 +136,11 @@ class Pointer:
 
     @classmethod
     def load(cls, text: bytes) -> Pointer:
-        """Parse JSON. Raises `ValueError`, `KeyError` or `TypeError` if that is not a pointer."""
+        """Parse JSON. Raises `ValueError`, `KeyError` or `TypeError` if that is not a pointer of this version."""
         stored = json.loads(text)
-        return cls(
-            object=str(stored["object"]),
-            size=int(stored["size"]),
-            sha256=str(stored["sha256"]),
-            published_at=datetime.fromisoformat(stored["published_at"]),
-            state=_parse_state(stored["state"]),
-        )
+        published_at = datetime.fromisoformat(stored["state"]["published_at"])
+        state = build.BuildState(**{**stored["state"], "published_at": published_at})
+        return cls(str(stored["object"]), int(stored["size"]), str(stored["sha256"]), state)
 
 
 class StorePlace:
@@ -163,7 +158,7 @@ class StorePlace:
 
     def modified(self) -> int:
         pointer, _ = self._read_pointer()
-        return build.to_nanoseconds(pointer.published_at) if pointer else 0
+        return build.to_nanoseconds(pointer.state.published_at) if pointer else 0
 
     @contextmanager
     def open_file(self) -> Iterator[Path]:
@@ -194,13 +189,9 @@ class StorePlace:
 
     def replace(self, draft: Path, built: build.BuildResult) -> bool:
         build.stamp_publication(draft, built.published_at)
-        new = Pointer(
-            object=f"{built.published_at:%Y%m%dT%H%M%S%f}Z-{secrets.token_hex(8)}.duckdb",
-            size=draft.stat().st_size,
-            sha256=checksum(draft),
-            published_at=built.published_at,
-            state=build.read_state(draft),
-        )
+        state, name = build.read_state(draft), f"{built.published_at:%Y%m%dT%H%M%S%f}Z-{secrets.token_hex(8)}.duckdb"
+        assert state is not None
+        new = Pointer(name, draft.stat().st_size, checksum(draft), state)
         self._store.publish(draft, new.object)  # names are random: an existing object is this upload, retried
         if not self._switch_pointer(new, self._replaced):
             return False
@@ -278,7 +269,7 @@ class StorePlace:
             with reading(f"{self.name}/{pointer.object}"):
                 self._store.download(pointer.object, draft)
             if draft.stat().st_size == pointer.size and checksum(draft) == pointer.sha256:
-                build.stamp_publication(draft, pointer.published_at)
+                build.stamp_publication(draft, pointer.state.published_at)
                 os.replace(draft, path)
                 self._remove_unused(pointer.object)
                 return
@@ -302,14 +293,7 @@ def _is_intact_copy(path: Path, pointer: Pointer) -> bool:
         stat = path.stat()
     except FileNotFoundError:
         return False
-    return (stat.st_size, stat.st_mtime_ns) == (pointer.size, build.to_nanoseconds(pointer.published_at))
-
-
-def _parse_state(stored: Mapping[str, Any] | None) -> build.BuildState | None:
-    """Parse the build state stored in a pointer. Returns None if another version of the code wrote it."""
-    if stored is None or stored.keys() != {field.name for field in fields(build.BuildState)}:
-        return None
-    return build.BuildState(**{**stored, "published_at": datetime.fromisoformat(stored["published_at"])})
+    return (stat.st_size, stat.st_mtime_ns) == (pointer.size, build.to_nanoseconds(pointer.state.published_at))
 
 
 def _not_published_error(reason: str) -> LakeError:
