@@ -53,7 +53,7 @@ def failure_reasons(event: dg.DagsterEvent) -> dict[str, str]:
 #: Rows of one partition by table, and metadata of its materialization by table.
 PartitionRows = tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]
 #: Output of a step.
-StepOutput = dg.AssetMaterialization | dg.Output[Any]
+StepOutput = dg.AssetMaterialization | dg.MaterializeResult[Any]
 
 
 def make_each(
@@ -91,13 +91,12 @@ def yield_outputs(
     keys: of the partitions. metadata: by partition and table.
     """
     for name in tables:
-        output = name.split("/")[1] if name.split("/")[1] in context.op_def.output_dict else "result"
-        if output not in context.op_execution_context.selected_output_names:
+        if key(name) not in context.selected_asset_keys:
             yield from yield_materializations([name], metadata)
             continue
         for partition, by_table in metadata.items():
             context.add_asset_metadata(by_table.get(name, {}), key(name), partition)
-        yield dg.Output(dict.fromkeys(keys, Unchanged()), output)
+        yield dg.MaterializeResult(key(name), value=dict.fromkeys(keys, Unchanged()))
 
 
 def require_blocking(tables: Iterable[str], rows: Mapping[str, Any]) -> None:

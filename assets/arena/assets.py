@@ -126,7 +126,7 @@ def week(
 
     The first failed week ends the step, since later weeks build on it; earlier weeks are stored.
     """
-    wanted = context.op_execution_context.selected_output_names
+    wanted = {selected.path[-1] for selected in context.selected_asset_keys}
     tables, names = [name for name in DECIDED_TABLES if name.split("/")[1] in wanted], partition_keys(context)
     stored: dict[str, Mapping[str, Mapping[str, Any]]] = {}
     try:
@@ -275,7 +275,7 @@ def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str,
     ],
     can_subset=True,
 )
-def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slice) -> Iterator[dg.Output | dg.AssetCheckResult]:
+def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slice) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
     """Compute settlements, ledger, positions, scores, portfolios and leaderboard from the facts of all weeks."""
     from bellwether.arena.results import Facts, compute_results, find_changed_cash
 
@@ -284,10 +284,9 @@ def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slic
         results = compute_results(loaded, arena.world(context.run_id).rules)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    selected = context.op_execution_context.selected_output_names
-    wanted = [name for name in BOOK_TABLES if name.split("/")[1] in selected]
+    wanted = [name for name in BOOK_TABLES if key(name) in context.selected_asset_keys]
     for name in (name for name in wanted if name in _UNCHECKED):
-        yield dg.Output(results.frames[name], name.split("/")[1])
+        yield dg.MaterializeResult(key(name), value=results.frames[name])
     broken = [f"{violation.rule}: {violation.where}: {violation.found}" for violation in results.violations]
     checks = (
         _check_result("invariants", broken, dg.AssetCheckSeverity.ERROR),
@@ -297,10 +296,10 @@ def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slic
     yield from (check for check in checks if check.check_name in selected_checks)
     if broken:
         raise dg.Failure(f"the books do not balance; nothing is ranked by them: {'; '.join(broken[:3])}", allow_retries=False)
-    curves = chart_metadata({"equity": _draw_equity(loaded, results)}) if {"portfolios", "leaderboard"} & selected else {}
+    curves = chart_metadata({"equity": _draw_equity(loaded, results)}) if {"arena/portfolios", "arena/leaderboard"} & set(wanted) else {}
     metadata = {"arena/portfolios": curves, "arena/leaderboard": {**_leaderboard_metadata(results.frames["arena/leaderboard"]), **curves}}
     for name in (name for name in wanted if name not in _UNCHECKED):
-        yield dg.Output(results.frames[name], name.split("/")[1], metadata=metadata.get(name))
+        yield dg.MaterializeResult(key(name), metadata.get(name), value=results.frames[name])
 
 
 def _check_result(name: str, violations: list[str], severity: dg.AssetCheckSeverity) -> dg.AssetCheckResult:
@@ -383,7 +382,7 @@ def read_submissions(universe: pl.DataFrame) -> pl.DataFrame:
     },
     can_subset=True,
 )
-def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Output]:
+def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.MaterializeResult]:
     """Compare families within each group. Live, reconstructed and contaminated cohorts are never ranked together."""
     from bellwether.arena.as_known import load_cutoffs
     from bellwether.arena.rankings import RankingInputs
@@ -395,5 +394,5 @@ def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Ou
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     for name in RANKING_TABLES:
-        if (output := name.split("/")[1]) in context.op_execution_context.selected_output_names:
-            yield dg.Output(frames[name], output)
+        if key(name) in context.selected_asset_keys:
+            yield dg.MaterializeResult(key(name), value=frames[name])

@@ -1,4 +1,4 @@
-"""Assets of the benchmark: questions, forecasts, scores, reliability, leaderboard and comparisons of a release."""
+"""Assets of the benchmark: questions, forecasts, scores, reliability, leaderboard and comparisons of a release, its report and its dataset."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -10,17 +10,21 @@ import polars as pl
 
 from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER, forecaster_list
 from bellwether import checks, forecasting
-from bellwether.errors import ConfigError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Slice
 from bellwether.questions import ReleaseName, release
 from bellwether.questions.release import digest
+from bellwether.report.inputs import ReportInputs, add_registry
+from bellwether.settings import settings
 from bellwether.tables import table
-from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key
+from bellwether.tables.schema import external_table
+from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key, site_link
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
 from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
+from resources.io_manager import record_inputs
 from resources.models import limits, payer
-from resources.reports import chart_metadata, picture_metadata
+from resources.reports import ReportsResource, chart_metadata, picture_metadata
 
 if TYPE_CHECKING:
     from bellwether.models.client import Limits
@@ -71,7 +75,7 @@ def _split_pair(name: str) -> tuple[str, str]:
     ins={"markets": HISTORY, "prices": dg.AssetIn(key("clean/prices"), partition_mapping=ALL_DAYS)},
     partitions_def=RELEASE,
 )
-def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Slice, prices: Slice) -> dg.Output[pl.DataFrame]:
+def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Slice, prices: Slice) -> dg.MaterializeResult[pl.DataFrame]:
     """Build the questions of a release with their outcomes. The questions of a stored release do not change."""
     from bellwether.figures.bars import count_bars
     from bellwether.questions.versions import draw, load_fixed
@@ -90,7 +94,9 @@ def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Sl
         )
     fixed: dict[str, Any] = {"version": release(name).number, "digest": digest(frame)}
     picture = chart_metadata({"categories": count_bars(frame["category"], f"Questions by category: {name}")})
-    return dg.Output(frame, metadata={"cutoff": release(name).cutoff.isoformat(), **fixed, **_question_counts(frame), **picture})
+    return dg.MaterializeResult(
+        value=frame, metadata={"cutoff": release(name).cutoff.isoformat(), **fixed, **_question_counts(frame), **picture}
+    )
 
 
 def _question_counts(frame: pl.DataFrame) -> dict[str, int | float]:
@@ -230,7 +236,7 @@ def reliability(
 )
 def ranking(
     context: dg.AssetExecutionContext, config: ScoreConfig, scores: Slice, forecasts: Slice, questions: Slice
-) -> Iterator[dg.Output[pl.DataFrame]]:
+) -> Iterator[dg.MaterializeResult[pl.DataFrame]]:
     """Compare the forecasters of a release in pairs, and rank them by Brier score."""
     from bellwether.calibration.scores import compare_forecasters, comparison_table
     from bellwether.calibration.scores import leaderboard as rank
@@ -252,19 +258,18 @@ def ranking(
     frame = rank(scored, kinds, comparison=comparison, questions_digest=digest(questions_of_release))
     known_at = scored["known_at"].max()
     assert isinstance(known_at, datetime)
-    selected = context.op_execution_context.selected_output_names
-    if "leaderboard" in selected:
+    if key("benchmark/leaderboard") in context.selected_asset_keys:
         metadata: dict[str, Any] = {
             **chart_metadata({"scores": score_comparison(frame)}),
             **_leaderboard_counts(frame),
             "table": _leaderboard_table(frame),
         }
-        yield dg.Output(frame, "leaderboard", metadata=metadata)
-    if "comparisons" in selected:
+        yield dg.MaterializeResult(key("benchmark/leaderboard"), metadata, value=frame)
+    if key("benchmark/comparisons") in context.selected_asset_keys:
         pairs = comparison_table(comparison, release=context.partition_key, known_at=known_at)
         picture = chart_metadata({"differences": difference_matrix(pairs, frame["forecaster"].to_list(), "Differences in Brier score")})
         counts = {"pairs": pairs.height, "differ": pairs.filter(pl.col("p_holm") <= 0.05).height}
-        yield dg.Output(pairs, "comparisons", metadata={**counts, **picture})
+        yield dg.MaterializeResult(key("benchmark/comparisons"), {**counts, **picture}, value=pairs)
 
 
 def _leaderboard_counts(frame: pl.DataFrame) -> dict[str, int | float]:
@@ -287,12 +292,12 @@ def _leaderboard_counts(frame: pl.DataFrame) -> dict[str, int | float]:
     ins={"questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE,
 )
-def dataset_analysis(questions: Slice) -> dg.Output[pl.DataFrame]:
+def dataset_analysis(questions: Slice) -> dg.MaterializeResult[pl.DataFrame]:
     """Compute statistics of the questions of a release."""
     from bellwether.questions.analysis import analyse
 
     frame = analyse(questions.read()).frame()
-    return dg.Output(frame, metadata={"statistics": frame.height})
+    return dg.MaterializeResult(value=frame, metadata={"statistics": frame.height})
 
 
 def _leaderboard_table(frame: pl.DataFrame) -> dg.TableMetadataValue:
@@ -300,3 +305,77 @@ def _leaderboard_table(frame: pl.DataFrame) -> dg.TableMetadataValue:
     columns = ["rank", "forecaster", "brier", "brier_lower", "brier_upper", "group", "brier_skill", "ece", "accuracy", "coverage", "n"]
     rows = frame.sort("rank", "forecaster", nulls_last=True).select(columns).head(20).with_columns(pl.col(pl.Float64).round(4))
     return dg.MetadataValue.table([dg.TableRecord({k: "" if v is None else v for k, v in row.items()}) for row in rows.to_dicts()])
+
+
+REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons", "dataset_analysis")
+
+
+@dg.asset(
+    key=["benchmark", "report"],
+    group_name="benchmark",
+    description="The report of a release: a page in Markdown with figures, and JSON with every metric and every prediction of every forecaster.\n\n"
+    "Written to the folder `reports`; `bellwether report RELEASE --to FOLDER` copies it.",
+    kinds={"markdown", "json"},
+    metadata={"page": site_link("benchmark/index.html"), **FOLLOW_INPUTS},
+    ins={name: dg.AssetIn(key(f"benchmark/{name}")) for name in REPORTED},
+    partitions_def=RELEASE,
+)
+def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: LakeResource, **tables: Slice) -> dg.MaterializeResult:
+    """Write the report of a release."""
+    from bellwether.report.figures import release_figures
+    from bellwether.report.writer import write_report
+
+    if not tables["leaderboard"].files:
+        raise ConfigError(f"reporting release {context.partition_key}: it has not been ranked; materialize benchmark/leaderboard first")
+    ranked = tables["leaderboard"].scan().select("forecaster").collect()["forecaster"].implode()
+    frames: dict[str, Any] = {
+        name: rows.scan().filter(pl.col("forecaster").is_in(ranked)).collect() if "forecaster" in rows.table.names else rows.read()
+        for name, rows in tables.items()
+    }
+    inputs = add_registry(ReportInputs(**frames))
+    files = write_report(inputs, reports.uri)
+    record_inputs(lake.lake, context, external_table("benchmark/report", "release"), tables)
+    page = next(file for file in files if file.endswith(".md"))
+    pictures = reports.pictures(inputs.release, inputs.stamp, [figure.name for figure in release_figures(inputs)])
+    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files), **pictures})
+
+
+class ExportConfig(dg.Config):
+    """Configuration of the upload of a dataset."""
+
+    upload: str | None = None
+    """Dataset of the Hugging Face Hub (OWNER/NAME); HF_TOKEN contains the key. No upload when left out."""
+    private: bool = False
+    """Make the uploaded dataset private."""
+    license_id: str = "mit"
+    """Licence in the spelling of the Hub."""
+
+
+@dg.asset(
+    key=["benchmark", "export"],
+    group_name="benchmark",
+    description="The questions of a release as a dataset folder for Hugging Face: Parquet and a card; uploaded on request.\n\n"
+    "Written to the folder `reports/datasets`; `bellwether export RELEASE --to FOLDER` copies it.",
+    kinds={"huggingface", "parquet"},
+    metadata={"page": site_link("benchmark/index.html")},
+    ins={"questions": dg.AssetIn(key("benchmark/questions"))},
+    partitions_def=RELEASE,
+)
+def export(context: dg.AssetExecutionContext, config: ExportConfig, questions: Slice, reports: ReportsResource) -> dg.MaterializeResult:
+    """Write the questions of a release as a dataset, and upload it on request."""
+    from bellwether.figures.bars import count_bars
+    from bellwether.publish import export as write
+    from bellwether.publish import upload
+
+    name, frame = context.partition_key, questions.read()
+    try:
+        written = write(frame, reports.folder("datasets", name), world=settings().world, recipe=release(name), license_id=config.license_id)
+        where = upload(written.folder, config.upload, private=config.private) if config.upload else None
+    except BellwetherError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    metadata: dict[str, Any] = {
+        "folder": dg.MetadataValue.path(str(written.folder)),
+        "questions": written.rows,
+        **chart_metadata({"categories": count_bars(frame["category"], f"Questions by category: {name}")}),
+    }
+    return dg.MaterializeResult(metadata=metadata | ({"published at": dg.MetadataValue.url(where)} if where else {}))

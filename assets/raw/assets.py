@@ -67,7 +67,9 @@ class PullConfig(dg.Config):
     pool=KALSHI_POOL,
     retry_policy=RETRY,
 )
-def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
+def kalshi_series(
+    context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource
+) -> Iterator[dg.MaterializeResult]:
     """Pull Kalshi's series (templates of recurring events) and their rejects."""
     from bellwether.venues.kalshi.pull import pull_series
 
@@ -81,7 +83,9 @@ def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi:
     pool=KALSHI_POOL,
     retry_policy=RETRY,
 )
-def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
+def kalshi_archive(
+    context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource
+) -> Iterator[dg.MaterializeResult]:
     """Pull the markets at Kalshi's historical endpoints, and their rejects."""
     from bellwether.venues.kalshi.archive import pull_archive
 
@@ -95,7 +99,7 @@ def _pull_listing(  # noqa: PLR0917
     lake: LakeResource,
     tables: tuple[str, str],
     pull: Callable[..., Awaitable[Any]],
-) -> Iterator[dg.Output]:
+) -> Iterator[dg.MaterializeResult]:
     """Pull a complete listing of Kalshi, and yield its rows and its rejects (objects that do not fit). pull: called with a client and the store of
     pages.
     """
@@ -110,7 +114,7 @@ def _pull_listing(  # noqa: PLR0917
     rows, rejects = pulled.series() if listing == "series" else pulled.markets(), pulled.rejects()
     metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_to_metadata(pulled.summary()), "rejects": rejects.height}
     for name, frame in zip(tables, (rows, rejects), strict=True):
-        yield dg.Output(frame, name.split("/")[1], metadata=metadata)
+        yield dg.MaterializeResult(key(name), metadata, value=frame)
 
 
 @dg.multi_asset(
@@ -210,11 +214,11 @@ def _require_newer(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> Non
         raise dg.Failure(str(error), allow_retries=False) from error
 
 
-def _empty_outputs(tables: Iterable[str], days: Sequence[str] | None = None) -> Iterator[dg.Output]:
+def _empty_outputs(tables: Iterable[str], days: Sequence[str] | None = None) -> Iterator[dg.MaterializeResult]:
     """Yield empty outputs for a venue that the settings leave out. days: partitions of the run; None for tables without partitions."""
     for name in tables:
         empty = table(name).empty()
-        yield dg.Output(empty if days is None else dict.fromkeys(days, empty), name.split("/")[1], metadata={"pulled": False})
+        yield dg.MaterializeResult(key(name), {"pulled": False}, value=empty if days is None else dict.fromkeys(days, empty))
 
 
 def select_rows(lake: Lake, name: str, part: str, pull: Any) -> Any:
@@ -241,7 +245,8 @@ def _day_outputs(
         raise step_failure(failures)
     requests = {"requests": sum(pull.requests for pull in pulls.values())}
     for name, part in tables.items():
-        yield dg.Output({day: select_rows(lake, name, part, pull) for day, pull in pulls.items()}, name.split("/")[1], metadata=requests)
+        rows = {day: select_rows(lake, name, part, pull) for day, pull in pulls.items()}
+        yield dg.MaterializeResult(key(name), requests, value=rows)
 
 
 RECORDING = dg.DynamicPartitionsDefinition(name="recording")

@@ -262,10 +262,11 @@ def _summarize_pnl(row: dict[str, Any]) -> str:
 
 
 @dg.asset(key=["replay", "summary"], group_name="replay", metadata=FOLLOW_INPUTS, ins={"backtests": dg.AssetIn(key("replay/backtests"))})
-def summary(backtests: Slice) -> dg.Output[pl.DataFrame]:
+def summary(backtests: Slice) -> dg.MaterializeResult[pl.DataFrame]:
     """Compare the agents over all episodes in which they traded."""
-    rows = run_sql(table("replay/summary"), {"backtests": backtests}, {"unsettled": False})
-    return dg.Output(rows, metadata=_summary_metadata(rows, backtests.read()))
+    rows = backtests.read()
+    compared = run_sql(table("replay/summary"), {"backtests": rows}, {"unsettled": False})
+    return dg.MaterializeResult(value=compared, metadata=_summary_metadata(compared, rows))
 
 
 def _summary_metadata(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any]:
