@@ -105,7 +105,7 @@ ARENA = Domain(
     rules="bellwether.arena.checks",
     definitions="assets.arena.definitions",
     demo="assets.arena.runs:demo",
-    results="assets.arena.runs:print_rankings",
+    results="assets.arena.queries:print_rankings",
 )
 
 

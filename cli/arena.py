@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import polars as pl
 
-from assets.arena.queries import open_arena, open_lake, open_table_reader, require_answers
+from assets.arena.queries import open_arena, open_lake, open_table_reader, print_rankings, require_answers
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.lineup import require_registered
 from bellwether.arena.methodology import methodologies
@@ -76,7 +76,7 @@ def run(day: datetime | None, weeks: int, *, dry_run: bool, as_json: bool) -> No
             raise click.BadParameter("--dry-run shows one week; leave --weeks out")
         _preview_week(last, as_json=as_json)
         return
-    from assets.arena.runs import print_rankings, run_weeks
+    from assets.arena.runs import run_weeks
     from assets.summary.runs import publish
     from bellwether.arena.weekly.summary import render_summary_lines, summarise_run
 

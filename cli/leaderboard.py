@@ -6,10 +6,8 @@ from datetime import datetime
 
 import click
 
-from assets.arena.queries import open_table_reader
-from assets.benchmark.results import leaderboard_table
-from bellwether.arena.methodology import methodologies
-from bellwether.arena.text_tables import render_standings
+from assets.arena.queries import print_rankings
+from assets.benchmark.results import print_leaderboards
 from bellwether.console import console
 from bellwether.errors import ConfigError, suggestion
 from bellwether.lake.warehouse import query
@@ -43,8 +41,7 @@ def leaderboard(names: tuple[str, ...], known_at: datetime | None) -> None:
 
 def _show_releases(releases: list[str]) -> None:
     """Print the leaderboards of releases; of all without names."""
-    frame = query(settings().warehouse_uri, "SELECT * FROM benchmark.leaderboard ORDER BY release, rank NULLS LAST, forecaster")
-    published = frame["release"].unique(maintain_order=True).to_list()
+    published = query(settings().warehouse_uri, "SELECT DISTINCT release FROM benchmark.leaderboard ORDER BY release")["release"].to_list()
     unknown = [name for name in releases if name not in published]
     if unknown:
         names = [*published, _ARENA]
@@ -52,21 +49,13 @@ def _show_releases(releases: list[str]) -> None:
     warn_of_delays([table("benchmark/leaderboard")], published=True)
     if not published:
         console().print("No release has been ranked yet; `bellwether demo` makes one.")
-    for name in published:
-        if not releases or name in releases:
-            console().print(leaderboard_table(name, frame.filter(frame["release"] == name)))
+    print_leaderboards([name for name in published if not releases or name in releases])
     print_date(find_publication_date())
 
 
 def _show_arena(known_at: datetime | None) -> None:
     """Print the rankings of the arena as they are stored, or as known at an instant."""
-    rankings = table("arena/rankings")
-    standings = open_table_reader(known_at)(rankings)
     if known_at is None:
-        warn_of_delays([LEADERBOARD, rankings])
-    if standings.is_empty():
-        console().print("No cohort has started. `bellwether arena run` starts one.")
-    primary = {name: rules.primary for name, rules in methodologies(settings().registry).items()}
-    for part in render_standings(standings, primary):
-        console().print(part)
+        warn_of_delays([LEADERBOARD, table("arena/rankings")])
+    print_rankings(known_at)
     print_date(find_date(LEADERBOARD, known_at))

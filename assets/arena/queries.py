@@ -16,6 +16,7 @@ from bellwether.errors import BellwetherError
 from bellwether.lake import Lake
 from bellwether.settings import settings
 from bellwether.tables.arena import DECISIONS
+from bellwether.tables.arena_rankings import RANKINGS
 
 if TYPE_CHECKING:
     from bellwether.arena.as_known import TableReader
@@ -46,6 +47,19 @@ def open_table_reader(known_at: datetime | None) -> TableReader:
         return stored_tables(lake)
     cutoffs, families = load_cutoffs(registry), load_registered_families(registry)
     return read_as_known(lake, methodologies(registry), known_at, cutoffs=cutoffs, families=families)
+
+
+def print_rankings(known_at: datetime | None = None) -> None:
+    """Print the rankings of the arena. known_at: as in `open_table_reader`."""
+    from bellwether.arena.text_tables import render_standings
+    from bellwether.console import console
+
+    rankings = open_table_reader(known_at)(RANKINGS)
+    if rankings.is_empty():
+        console().print("No cohort has started. `bellwether arena run` starts one.")
+    primary = {name: rules.primary for name, rules in methodologies(settings().registry).items()}
+    for part in render_standings(rankings, primary):
+        console().print(part)
 
 
 def open_lake() -> Lake:

@@ -16,13 +16,9 @@ from assets.arena.queries import open_arena
 from bellwether.arena.decision import FINAL
 from bellwether.arena.history import LATEST
 from bellwether.arena.identity import WEEK, week_of
-from bellwether.arena.methodology import methodologies
 from bellwether.arena.records import Intervention, InterventionKind
-from bellwether.arena.text_tables import render_standings
 from bellwether.arena.weekly.held_prices import store_tick
-from bellwether.console import console
 from bellwether.errors import BellwetherError
-from bellwether.lake.warehouse import query
 from bellwether.settings import settings
 from bellwether.tables import table
 from bellwether.tables.arena import DECISION_VERSIONS
@@ -158,12 +154,3 @@ def _reconstruct_marks(work: Runner) -> None:
     due = [day for (day,) in work.due(("arena/prices",), [(day,) for day in days])]
     for start, end in group_days(due):
         work.launch(jobs.MARKS, f"arena marks {start} to {end}", partitions=[day for day in due if start <= day <= end])
-
-
-def print_rankings() -> None:
-    """Print the published rankings of the arena."""
-    config = settings()
-    rankings = query(config.warehouse_uri, "FROM arena.rankings")
-    primary = {name: rules.primary for name, rules in methodologies(config.registry).items()}
-    for part in render_standings(rankings, primary):
-        console().print(part)
