@@ -211,14 +211,14 @@ def test_tiers_keep_the_newest_and_the_last_of_weeks_and_months() -> None:
 
 
 def test_only_backups_of_the_world_are_removed(settings_of_home: Settings, tmp_path: Path) -> None:
-    folders = [backup_name("sandbox", AT + timedelta(days=number)) for number in range(9)]
+    folders = [backup_name("sandbox", AT + timedelta(days=number)) for number in range(2, 11)]
     for name in (*folders, backup_name("live", AT), "bellwether-sandbox-notes", "photos"):
         (tmp_path / name).mkdir()
     assert [path.name for path in prune(settings_of_home, tmp_path)] == folders[:2]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         [*folders[2:], backup_name("live", AT), "bellwether-sandbox-notes", "photos"]
     )
-    assert backup_time(folders[1], "sandbox") == AT + timedelta(days=1)
+    assert backup_time(folders[1], "sandbox") == AT + timedelta(days=3)
 
 
 def test_the_commands_back_up_and_restore(settings_of_home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
