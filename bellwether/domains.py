@@ -55,7 +55,7 @@ VENUES = Domain(
         "To pull days, launch the job `days`",
         "clean": "markets of both venues with outcomes, and point-in-time prices",
     },
-    tables=("bellwether.tables.raw", "bellwether.tables.recordings", "bellwether.tables.clean"),
+    tables=("bellwether.tables.raw", "bellwether.tables.clean"),
     rules="bellwether.checks.venues",
     definitions="assets.raw.definitions",
     demo="assets.raw.runs:demo",
@@ -96,12 +96,7 @@ ARENA = Domain(
     groups={
         "arena": "weekly cohorts of agents that bet paper money on open markets: decisions, trades, ledger, marks, scores (`arena/leaderboard`)"
     },
-    tables=(
-        "bellwether.tables.arena",
-        "bellwether.tables.arena_messages",
-        "bellwether.tables.arena_rankings",
-        "bellwether.tables.arena_lineups",
-    ),
+    tables=("bellwether.tables.arena", "bellwether.tables.arena_rankings"),
     rules="bellwether.arena.checks",
     definitions="assets.arena.definitions",
     demo="assets.arena.runs:demo",

@@ -16,8 +16,7 @@ from bellwether.lake import Lake
 from bellwether.models.registry import models
 from bellwether.tables import table
 from bellwether.tables.arena import AGENTS
-from bellwether.tables.arena_lineups import RELEASES
-from bellwether.tables.arena_rankings import INPUTS
+from bellwether.tables.arena_rankings import INPUTS, RELEASES
 from bellwether.tables.schema import Table
 
 #: Function that reads the rows of a table.

@@ -19,7 +19,7 @@ from bellwether.files import atomic_folder
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
 from bellwether.tables import table
-from bellwether.tables.arena_messages import MESSAGES
+from bellwether.tables.arena import MESSAGES
 from bellwether.tables.exports import flatten_lists, neutralise_formulas, redact_rows
 
 CARD, QUERY, DATA, CSV = "README.md", "leaderboard.sql", "data", "csv"

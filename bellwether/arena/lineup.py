@@ -29,7 +29,7 @@ from bellwether.models.model import Dollars, Model
 from bellwether.models.prices import price, price_list
 from bellwether.models.registry import models
 from bellwether.settings import World
-from bellwether.tables.arena_lineups import RELEASES
+from bellwether.tables.arena_rankings import RELEASES
 
 FILE, FAMILIES_FILE, MODELS_FILE = "lineups.toml", "families.toml", "models.toml"
 #: Prefix that distinguishes rules from models.

@@ -11,7 +11,7 @@ import polars as pl
 from bellwether.recordings.exchange_times import parse_time, read_exchange_time
 from bellwether.recordings.gaps import FramePosition, Gap, GapReport, Outage
 from bellwether.recordings.recording import Recording
-from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
+from bellwether.tables.raw import RECORDING_GAPS, RECORDINGS
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_body, read_envelope, read_ticker
 
 

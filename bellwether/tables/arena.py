@@ -1,4 +1,4 @@
-"""Tables of the arena: what is recorded in each week, and what is computed from these records."""
+"""Tables of the arena: what is recorded in each week, with the messages behind decisions, and what is computed from these records."""
 
 from __future__ import annotations
 
@@ -441,6 +441,21 @@ LEADERBOARD = Table(
     max_age=WEEKLY,
 )
 
+MESSAGES = Table(
+    name="arena/messages",
+    row="One message of a decision: part of its prompt, or an answer of the model.",
+    columns=(
+        Column("week", pl.Date(), "first day (Sunday) of the week; partition", UTC),
+        Column("decision_id", TEXT, "cohort/family/week"),
+        Column("number", pl.Int32(), "position of the message, from 1"),
+        Column("role", TEXT, "system, user or assistant"),
+        Column("content", TEXT, "text without credentials; untrusted"),
+        Column("known_at", TIME, "when the row became known", UTC),
+    ),
+    key=("week", "decision_id", "number"),
+    partitioned_by=("week",),
+)
+
 TABLES = (
     UNIVERSE,
     AGENTS,
@@ -456,4 +471,5 @@ TABLES = (
     PORTFOLIOS,
     SCORES,
     LEADERBOARD,
+    MESSAGES,
 )

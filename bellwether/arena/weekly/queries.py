@@ -18,8 +18,7 @@ from bellwether.arena.weekly.context import WeekContext, list_deciding_cohorts, 
 from bellwether.arena.weekly.ledgers import list_decision_keys
 from bellwether.errors import ConfigError, suggestion
 from bellwether.lake import Lake
-from bellwether.tables.arena import AGENTS, DECISIONS, LEDGER, PORTFOLIOS, POSITIONS, REFUSALS, SCORES, TRADES, UNIVERSE
-from bellwether.tables.arena_messages import MESSAGES
+from bellwether.tables.arena import AGENTS, DECISIONS, LEDGER, MESSAGES, PORTFOLIOS, POSITIONS, REFUSALS, SCORES, TRADES, UNIVERSE
 from bellwether.tables.exports import redact_rows
 
 

@@ -23,8 +23,7 @@ from bellwether.arena.weekly.model_calls import Task
 from bellwether.journal import Answered, CallKey, Journal
 from bellwether.journal.rows import sum_if_known
 from bellwether.journal.values import NOT_STATED
-from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, REFUSALS, TOKENS
-from bellwether.tables.arena_messages import MESSAGES
+from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, MESSAGES, REFUSALS, TOKENS
 from bellwether.tables.exports import redact_rows
 from bellwether.untrusted_text import redact
 

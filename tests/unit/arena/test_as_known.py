@@ -34,7 +34,7 @@ from bellwether.models.scheduler import Stopped
 from bellwether.submissions.validation import SCHEMA
 from bellwether.tables import TABLES
 from bellwether.tables import arena as tables
-from bellwether.tables.arena_messages import MESSAGES
+from bellwether.tables.arena import MESSAGES
 from bellwether.tables.arena_rankings import SUBMISSIONS
 from bellwether.tables.schema import Table
 from tests.unit.arena.weeks import Arena

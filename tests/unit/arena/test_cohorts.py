@@ -25,7 +25,7 @@ from bellwether.errors import ConfigError
 from bellwether.models.registry import models
 from bellwether.settings import World
 from bellwether.tables import arena as tables
-from bellwether.tables.arena_lineups import RELEASES
+from bellwether.tables.arena_rankings import RELEASES
 from tests.unit.arena.weeks import REGISTRY, SEVEN, WEEK, Arena
 from tests.unit.arena.world import V1, V2, binary, named, row_of, usd
 

@@ -31,7 +31,7 @@ from bellwether.models.scheduler import Retry
 from bellwether.models.transport import ModelCall
 from bellwether.tables import arena as tables
 from bellwether.tables import table
-from bellwether.tables.arena_messages import MESSAGES
+from bellwether.tables.arena import MESSAGES
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from tests.unit.arena.venue import Venue

@@ -23,7 +23,7 @@ from bellwether.recordings.books import (
 from bellwether.recordings.exchange_times import parse_time, read_exchange_time
 from bellwether.recordings.frames import read_batches, to_gap_rows, to_rows
 from bellwether.recordings.gaps import build_gap_report
-from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
+from bellwether.tables.raw import RECORDING_GAPS, RECORDINGS
 from tests.unit.recordings.book_replay import BookCheck, BookReplay, check_books, differences, parse_price, parse_size
 from tests.unit.recordings.frames import PARTIAL, SECOND, frames, recorded
 from tests.unit.venues.stream_peer import A, B, delta, snapshot, trade

@@ -16,7 +16,7 @@ from bellwether.site.arena_agents import best_cell, find_best
 from bellwether.site.arena_curves import Curves, calendar_charts, read_curves
 from bellwether.site.arena_markets import sort_markets
 from bellwether.site.arena_rankings import Ranking, leader_tiles, leaderboard
-from bellwether.tables.arena_lineups import RELEASES
+from bellwether.tables.arena_rankings import RELEASES
 from bellwether.tables.schema import TIME
 from tests.unit.site.world import rows as rows_of
 
