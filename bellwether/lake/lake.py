@@ -26,8 +26,7 @@ from bellwether.lake.checksums import describe_repair, is_sound, missing_file_er
 from bellwether.lake.local_copies import Copies
 from bellwether.lake.partitions import Partition
 from bellwether.lake.slices import Slice
-from bellwether.lake.storage import TEMPORARY, open_storage
-from bellwether.lake.vacuum import VacuumResult, vacuum
+from bellwether.lake.storage import TEMPORARY, StorageEntry, VacuumResult, open_storage, require_grace_period
 from bellwether.settings import Settings
 from bellwether.tables import TABLES, Table
 from bellwether.tables.history import HISTORY
@@ -265,11 +264,32 @@ class Lake:
     def vacuum(
         self, older_than: timedelta, *, tables: Iterable[Table] = (*TABLES.values(), *HISTORY), keep: Collection[str] = ()
     ) -> VacuumResult:
-        """Delete superseded files and abandoned drafts older than the grace period `older_than`, never a current file.
+        """Delete files that were superseded, or left as drafts, longer than `older_than` ago, never a current file.
 
-        keep: locations kept at any age, such as those of a published warehouse (`warehouse.covered_files`).
+        The age of a superseded file counts from the commit that superseded it, that of a file without a row from the creation of the catalog, since
+        a rebuilt catalog may lack later files. keep: locations kept at any age, such as those of a published warehouse
+        (`warehouse.covered_files`). Raises `LakeError` for an age below `MINIMUM_AGE`.
         """
-        return vacuum(self.storage, self.catalog, tables, older_than=older_than, now=self.clock(), keep=keep)
+        require_grace_period(older_than)
+        created, end, deleted, gone = self.catalog.created_at(), self.clock() - older_than, list[StorageEntry](), list[str]()
+        if created is None:
+            return VacuumResult((), 0)
+        for table in tables:
+            listed = self.storage.files(table.name)
+            # Read the catalog after the listing: files written in between are not listed.
+            current, superseded = {manifest.file for manifest in self.catalog.read(table.name)}, self.catalog.superseded(table.name)
+            for entry in listed:
+                is_file = entry.name.endswith(".parquet") or TEMPORARY in entry.name
+                if is_file and entry.name not in current and self.storage.location(entry.name) not in keep:
+                    switched = superseded.get(entry.name, created)
+                    if max(entry.modified, switched) < end:
+                        deleted.append(entry)
+            kept = {entry.name for entry in listed} - {entry.name for entry in deleted}
+            gone += [file for file in superseded if file not in kept]
+        for entry in deleted:
+            self.storage.delete(entry.name)
+        self.catalog.forget(gone)
+        return VacuumResult(tuple(entry.name for entry in deleted), sum(entry.bytes for entry in deleted))
 
 
 def _describe_partitions(listed: list[Partition]) -> str:

@@ -16,7 +16,7 @@ import polars as pl
 from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import duckdb_connection
 from bellwether.lake.duckdb_connection import identifier, literal
-from bellwether.lake.row_order import sort_rows
+from bellwether.lake.parquet import sort_rows
 from bellwether.lake.slices import Slice
 from bellwether.tables import TABLES, Table
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -24,6 +24,8 @@ from bellwether.files import sync
 
 #: Part of the name of every unfinished file.
 TEMPORARY = ".tmp-"
+#: A younger file may belong to a running writer that has not committed it yet.
+MINIMUM_AGE = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,22 @@ class StorageEntry:
     bytes: int
     modified: datetime
     changed: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumResult:
+    """Deleted files: their names below the lake's root, and their total bytes."""
+
+    files: tuple[str, ...]
+    bytes: int
+
+
+def require_grace_period(older_than: timedelta) -> None:
+    """Raise `LakeError` if `older_than` is less than `MINIMUM_AGE`."""
+    if older_than < MINIMUM_AGE:
+        raise LakeError(
+            f"vacuuming the lake: the grace period {older_than} is too short, a running writer may still need its files; give at least {MINIMUM_AGE}"
+        )
 
 
 @contextmanager

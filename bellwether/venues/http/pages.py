@@ -24,8 +24,7 @@ import pyarrow.parquet as pq
 
 from bellwether.errors import LakeError
 from bellwether.lake.parquet import release_memory
-from bellwether.lake.storage import Storage, StorageEntry
-from bellwether.lake.vacuum import VacuumResult, require_grace_period
+from bellwether.lake.storage import Storage, StorageEntry, VacuumResult, require_grace_period
 from bellwether.tables.schema import TIME
 from bellwether.venues.http.page import VenuePage
 

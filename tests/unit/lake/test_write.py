@@ -26,8 +26,8 @@ import bellwether.database
 import bellwether.lake
 from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import Lake, partitions, warehouse
-from bellwether.lake import row_order as arranging
-from bellwether.lake.row_order import Keys, is_increasing, sort_rows
+from bellwether.lake import parquet as arranging
+from bellwether.lake.parquet import Keys, is_increasing, sort_rows
 from bellwether.tables import TABLES, Column, Table, table
 from tests.unit.lake.frames import FORECASTS, PRICES, break_frame, forecasts, prices
 
