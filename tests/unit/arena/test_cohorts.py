@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import product
@@ -276,11 +275,3 @@ def test_the_random_one_draws_from_the_name_of_its_decision_alone() -> None:
         json.loads(answer_by_rule("random", MARKETS, limits, f"c/f/{number}"))["action"] in (Action.BET, Action.HOLD)
         for number in range(20)
     )
-
-
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "arena.md").read_text(encoding="utf-8")
-
-
-def test_the_example_runs() -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    exec(example, {})
