@@ -322,7 +322,6 @@ REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "c
 )
 def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: LakeResource, **tables: Slice) -> dg.MaterializeResult:
     """Write the report of a release."""
-    from bellwether.report.figures import release_figures
     from bellwether.report.writer import write_report
 
     if not tables["leaderboard"].files:
@@ -336,7 +335,7 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: La
     files = write_report(inputs, reports.uri)
     record_inputs(lake.lake, context, external_table("benchmark/report", "release"), tables)
     page = next(file for file in files if file.endswith(".md"))
-    pictures = reports.pictures(inputs.release, inputs.stamp, [figure.name for figure in release_figures(inputs)])
+    pictures = reports.pictures(inputs.release, inputs.stamp, ["scores"])
     return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files), **pictures})
 
 

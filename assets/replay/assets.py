@@ -13,15 +13,13 @@ from bellwether.lake import Lake, Slice
 from bellwether.lake.sql import run_sql
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
-from bellwether.tables.schema import external_table
-from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key, site_link
+from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
 from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
-from resources.io_manager import record_inputs
 from resources.models import limits, payer
 from resources.recordings import EpisodesResource, RecordingsResource
-from resources.reports import ReportsResource, chart_metadata
+from resources.reports import chart_metadata
 
 if TYPE_CHECKING:
     from bellwether.replay.backtest import Backtest, BacktestSettings
@@ -281,28 +279,3 @@ def _summary_metadata(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[st
         **{f"P&L of {row['agent']} ({row['rules']})": float(row["pnl"]) for row in summary.iter_rows(named=True)},
         **chart_metadata({"P&L per episode": pnl_distribution(backtests, summary, "P&L per episode")}),
     }
-
-
-@dg.asset(
-    key=["replay", "report"],
-    group_name="replay",
-    description="The report of all backtests: a page in Markdown with figures, and JSON with every number.\n\nWritten to the folder `reports`.",
-    kinds={"markdown", "json"},
-    metadata={"page": site_link("trading/index.html"), **FOLLOW_INPUTS},
-    ins={name.split("/")[1]: dg.AssetIn(key(name)) for name in ("replay/backtests", "replay/fills", "replay/equity")},
-)
-def trading_report(
-    context: dg.AssetExecutionContext, reports: ReportsResource, store: EpisodesResource, lake: LakeResource, **tables: Slice
-) -> dg.MaterializeResult:
-    """Write the report of all backtests."""
-    from bellwether.report.trading import write_trading_report
-    from bellwether.report.trading_inputs import TradingInputs, agent_titles, read_tapes
-
-    rows = {name: part.read() for name, part in tables.items()}
-    tapes = read_tapes(rows["backtests"], store.root, store.cache)
-    inputs = TradingInputs(rows["backtests"], fills=rows["fills"], equity=rows["equity"], tapes=tapes, titles=agent_titles())
-    files = write_trading_report(inputs, reports.uri)
-    record_inputs(lake.lake, context, external_table("replay/report"), tables)
-    page = next(file for file in files if file.endswith(".md"))
-    pictures = reports.pictures(inputs.name, inputs.stamp, ("pnl", "equity", "markouts"))
-    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files), **pictures})

@@ -26,14 +26,9 @@ BOOKS = dg.define_asset_job("episode_books", select("replay/books"), description
 #: One agent in one episode.
 BACKTEST = dg.define_asset_job("replay", select(*BACKTEST_TABLES), description="Backtest one agent on one episode.")
 #: Comparison of agents.
-STANDING = dg.define_asset_job(
-    "compare_agents",
-    select("replay/summary", "replay/report"),
-    description="Compare the agents over their episodes, and write the report of all backtests.",
-)
-TRADING = dg.define_asset_job("trading_report", select("replay/report"), description="Write the report of all backtests.")
+STANDING = dg.define_asset_job("compare_agents", select("replay/summary"), description="Compare the agents over their episodes.")
 
-JOBS = (EPISODES, BOOKS, BACKTEST, STANDING, TRADING)
+JOBS = (EPISODES, BOOKS, BACKTEST, STANDING)
 
 
 @dg.sensor(

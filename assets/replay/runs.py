@@ -14,7 +14,6 @@ from bellwether.lake.warehouse import query
 from bellwether.recordings.captures import import_captures
 from bellwether.replay.episode_builder.sources import outdated_episodes
 from bellwether.replay.results.text_tables import comparison_table, print_table
-from bellwether.report.trading_inputs import agent_titles
 from bellwether.sandbox.replayer import CAPTURES
 from bellwether.settings import settings
 from orchestration.runner import Runner
@@ -49,10 +48,13 @@ def run_backtests(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherEr
     work.run_due(jobs.BOOKS, ("replay/books",), [(name,) for name in episodes], "book")
     pairs = [(name, agent) for name in episodes for agent in agents]
     ends = work.run_due(jobs.BACKTEST, BACKTEST_TABLES, pairs, "backtest", go_on=True)
-    work.run_if_due(jobs.STANDING, ("replay/summary", "replay/report"), "comparison and report of agents")
+    work.run_if_due(jobs.STANDING, ("replay/summary",), "comparison of agents")
     return ends
 
 
 def print_comparison() -> None:
     """Print the published comparison of all agents."""
-    print_table(comparison_table(query(settings().warehouse_uri, "FROM replay.summary"), agent_titles()))
+    from bellwether.replay.registry import agents
+
+    titles = {name: entry.title for name, entry in agents().items()}
+    print_table(comparison_table(query(settings().warehouse_uri, "FROM replay.summary"), titles))

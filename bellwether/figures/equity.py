@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,10 +12,8 @@ import polars as pl
 from bellwether.figures.canvas import (
     BLUE,
     GREY,
-    MOST_PANELS,
     MOST_POINTS,
     ORANGE,
-    PALETTE,
     PERCENT,
     SHARES,
     Palette,
@@ -30,9 +27,7 @@ from bellwether.figures.canvas import (
     layer_charts,
     number,
     palette,
-    panels,
     rule_at,
-    tail,
     time,
 )  # fmt: skip
 
@@ -76,7 +71,6 @@ def lines(
     timed: bool = True,
     step: bool = False,
     dots: bool = True,
-    legend: bool = False,
     points: bool = False,
     height: int = 300,
 ) -> alt.LayerChart:
@@ -90,7 +84,7 @@ def lines(
         _at(x) if timed else alt.Tooltip("x:Q", title=x),
         alt.Tooltip("y:Q", title=y, format=PERCENT if y in SHARES else ",.4~f"),
     ]
-    own = alt.Chart().encode(x=along, color=colour(names, legend=legend))
+    own = alt.Chart().encode(x=along, color=colour(names))
     shape: dict[str, Any] = {"interpolate": "step-after"} if step else {}
     layers = [own.mark_line(strokeWidth=1.6, **shape).encode(y=number("y", title=y), tooltip=tips, **dashes(names))]
     if dots:
@@ -147,27 +141,6 @@ def equity_over_time(equity: pl.DataFrame, name: str) -> alt.LayerChart:
     return fill_chart(chart.properties(width=620), chart_rows(points))
 
 
-def equity_by_episode(equity: pl.DataFrame, title: str, *, agents: Sequence[str] = ()) -> Any:
-    """Draw the P&L of each agent over time, one panel per episode.
-
-    equity: rows of replay/equity. agents: names in the order of their colours (default: sorted); agents beyond the last colour are left out.
-    """
-    every = list(agents or equity["agent"].unique().sort())
-    names = palette(every[: len(PALETTE)])
-    episodes = equity["episode"].unique().sort().to_list()
-    if not episodes:
-        return empty_figure(title, "no backtest")
-    size = (560, 280) if len(episodes) == 1 else (210, 140)
-    build = lines("", "P&L ($)", names, dots=False, legend=True)
-    build = layer_charts(rule_at(0), *build.layer).properties(width=size[0], height=size[1])
-    charts = []
-    for episode in episodes[:MOST_PANELS]:
-        own = equity.filter((pl.col("episode") == episode) & pl.col("agent").is_in([name for name, _ in names]))
-        charts.append((tail(episode), fill_chart(build, _curves(own, "agent", "equity", changes=True))))
-    left_out = len(episodes) - MOST_PANELS
-    return panels(charts, title, left_out=left_out if left_out > 0 else len(every) - len(names))
-
-
 def family_equity(portfolios: pl.DataFrame, agents: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:
     """Draw the total value of every arena agent over time. Agents of the same family share a colour.
 
@@ -179,16 +152,7 @@ def family_equity(portfolios: pl.DataFrame, agents: pl.DataFrame, title: str) ->
     names = palette(rows["family"].unique().sort())
     own = alt.Chart().encode(x=time("x"), color=colour(names, legend=True), detail="agent:N")
     chart = own.mark_line(interpolate="step-after", strokeWidth=1).encode(y=number("y", title="total ($)"))
-    drawn = [{**row, "agent": row["name"], "name": row["family"]} for row in _curves(rows, "agent_id", "total", "family", most=_FEW_POINTS)]
-    return add_title(fill_chart(chart.properties(width=620, height=300), drawn), title)
-
-
-def _curves(rows: pl.DataFrame, by: str, value: str, *more: str, changes: bool = False, most: int = _FEW_POINTS) -> Rows:
-    """Build chart rows (name, x, y) of one curve for each value of the column `by`, reduced to about `most` points. changes: subtract the first y."""
     points: Rows = []
-    for (name,), part in rows.sort(by, "at").group_by(by, maintain_order=True):
-        curve = part.select(*more, x="at", y=pl.col(value).cast(pl.Float64), name=pl.lit(name))
-        if changes:
-            curve = curve.with_columns(pl.col("y") - pl.col("y").first())
-        points += chart_rows(curve[extremes(curve["y"].to_numpy(), most=most)])
-    return points
+    for part in rows.select(x="at", y=pl.col("total").cast(pl.Float64), name="family", agent="agent_id").partition_by("agent"):
+        points += chart_rows(part[extremes(part["y"].to_numpy(), most=_FEW_POINTS)])
+    return add_title(fill_chart(chart.properties(width=620, height=300), points), title)

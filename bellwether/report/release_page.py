@@ -16,7 +16,6 @@ from bellwether.formatting import rank, rounded_down, rounded_up
 from bellwether.pages.markdown import Markdown, render, timestamp
 from bellwether.questions.release import digest
 from bellwether.registry.model_names import is_requested
-from bellwether.report.draft import Picture, make_picture, sorted_files
 from bellwether.report.inputs import ReportInputs
 from bellwether.report.predictions import Predictions, dollars
 from bellwether.report.results import model_config, per_category, scores_by_scope
@@ -34,12 +33,13 @@ Row = dict[str, Any]
 def release_page(
     inputs: ReportInputs,
     predictions: Mapping[str, Predictions],
-    pictures: Mapping[str, Picture],
-    *,
-    forecaster_pictures: Mapping[str, Sequence[Picture]],
+    score_figure: Markdown,
+    diagrams: Mapping[str, Markdown],
     files: Mapping[str, str],
 ) -> str:
-    """Render the report of a release. pictures: by name of the figure. files: description by name."""
+    """Render the report of a release. score_figure: comparison of all forecasters. diagrams: reliability diagram by forecaster. files:
+    description by name.
+    """
     board = inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).to_dicts()
     scores = {row["forecaster"]: scores_by_scope(inputs, row["forecaster"]) for row in board}
     failures = {name: of_forecaster.counts("failure") for name, of_forecaster in predictions.items()}
@@ -50,9 +50,9 @@ def release_page(
         "board": board,
         "scores": scores,
         "predictions": predictions,
-        "pictures": pictures,
-        "forecaster_pictures": forecaster_pictures,
-        "files": sorted_files(files),
+        "score_figure": score_figure,
+        "diagrams": diagrams,
+        "files": sorted(files.items(), key=lambda file: (file[0].endswith(".png"), file[0])),
         "known_at": f"{inputs.known_at:%Y-%m-%d %H:%M:%S}",
         "version": inputs.questions["version"][0],
         "digest": digest(inputs.questions),
@@ -70,7 +70,6 @@ def release_page(
         "configs": {row["forecaster"]: model_config(inputs, row["forecaster"]) for row in board},
         "settings": _settings,
         "per_category": per_category,
-        "picture": make_picture,
         "dollars": dollars,
         "rounded_down": rounded_down,
         "rounded_up": rounded_up,

@@ -1,16 +1,26 @@
-"""Writer of the report of a release, and file names of reports."""
+"""Writer of the report of a release, and file names of reports.
+
+Files are written to a temporary folder and then stored, the metadata last. The metadata list every file with its digest. A report is complete if
+its metadata exist and all digests match. Only then are the files in the metadata of an older report removed.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import orjson
+import polars as pl
 
 from bellwether.calibration.answers import Answers
 from bellwether.lake.storage import Storage, open_storage
+from bellwether.pages.markdown import Markdown
 from bellwether.questions.analysis import Analysis
-from bellwether.report.draft import Draft, store_report
-from bellwether.report.figures import forecaster_figures, release_figures
+from bellwether.report.figures import reliability_picture
 from bellwether.report.inputs import ReportInputs
 from bellwether.report.predictions import Predictions, predictions
 from bellwether.report.release_page import release_page
@@ -19,6 +29,38 @@ from bellwether.report.results import BENCHMARK, build_model_file, metadata, sum
 #: Reserved prefixes of file names; files of forecasters with such names are renamed.
 _RESERVED = ("summary", "metadata", "dataset_analysis", "report", "run_config")
 _UNSAFE = re.compile(r"[^a-z0-9.@-]+")
+_METADATA = re.compile(r"metadata_\d{8}_\d{6}\.json")
+
+_SCORES = "Brier scores with 95 % intervals over clusters; letters are significance groups."
+_RELIABILITY = "Reliability: observed frequency of yes against the forecast, with intervals, counts, the CORP curve, and the band of calibrated forecasts."
+
+
+class _Draft:
+    """Report while it is written to a temporary folder. files: size and digest by file name. about: description by file name."""
+
+    def __init__(self, folder: Path, stamp: str) -> None:
+        self._folder = folder
+        self._stamp = stamp
+        self.files: dict[str, dict[str, Any]] = {}
+        self.about: dict[str, str] = {}
+
+    def picture(self, name: str, png: bytes, caption: str, about: str) -> Markdown:
+        """Write a PNG; return the figure and its caption as Markdown. name: prefix of the file name. about: the file's description."""
+        file = f"{name}_{self._stamp}.png"
+        self.write(file, png, about)
+        return Markdown(f"![{caption}]({file})\n\n*{caption}*\n")
+
+    def json(self, name: str, content: Mapping[str, Any], about: str) -> None:
+        """Write a JSON file. about: the file's description."""
+        self.write(
+            name, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE, default=str), about
+        )
+
+    def write(self, name: str, content: bytes, about: str) -> None:
+        """Write a file. about: the file's description."""
+        (self._folder / name).write_bytes(content)
+        self.files[name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        self.about[name] = about
 
 
 def write_report(inputs: ReportInputs, reports: Storage | Path | str) -> list[str]:
@@ -28,8 +70,16 @@ def write_report(inputs: ReportInputs, reports: Storage | Path | str) -> list[st
     The same inputs give the same bytes. An older report of the release is removed when the new one is complete. Raises `LakeError` when a
     file cannot be written, `ScoringError` when forecasts and questions do not match.
     """
-    storage = open_storage(str(reports)) if isinstance(reports, Path | str) else reports
-    return store_report(storage, safe_name(inputs.release), inputs.stamp, lambda draft: _write_files(draft, inputs), benchmark=BENCHMARK)
+    storage, folder = open_storage(str(reports)) if isinstance(reports, Path | str) else reports, safe_name(inputs.release)
+    earlier = [entry.name for entry in storage.files(folder)]
+    with TemporaryDirectory(prefix="bellwether-report-") as temporary:
+        draft = _Draft(Path(temporary), inputs.stamp)
+        _write_files(draft, inputs)
+        names = list(draft.files)
+        for name in names:
+            storage.put(f"{folder}/{name}", (Path(temporary) / name).read_bytes())
+    _remove_older(storage, folder, earlier, names)
+    return [storage.location(f"{folder}/{name}") for name in names]
 
 
 def safe_name(name: str) -> str:
@@ -51,7 +101,10 @@ def _digest(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
-def _write_files(draft: Draft, inputs: ReportInputs) -> None:
+def _write_files(draft: _Draft, inputs: ReportInputs) -> None:
+    from bellwether.figures import canvas
+    from bellwether.figures.intervals import score_comparison
+
     stamp = inputs.stamp
     answers = Answers.of(inputs.forecasts, inputs.questions)
     by_forecaster: dict[str, Predictions] = {}
@@ -69,13 +122,45 @@ def _write_files(draft: Draft, inputs: ReportInputs) -> None:
         {"release": inputs.release, "known_at": inputs.known_at, **analysis},
         "Statistics of the questions",
     )
-    pictures = draft.pictures(release_figures(inputs))
-    own = {name: [*draft.pictures(forecaster_figures(inputs, name, file_name(name))).values()] for name in inputs.forecasters}
+    scores = draft.picture("scores", canvas.png(score_comparison(inputs.leaderboard)), _SCORES, _SCORES)
+    diagrams = {name: _draw_reliability(draft, inputs, name) for name in inputs.forecasters}
     last = f"metadata_{stamp}.json"
     files = {**draft.about, last: "Release, rules, versions, and every file with its digest"}
     draft.write(
         f"report_{stamp}.md",
-        release_page(inputs, by_forecaster, pictures, forecaster_pictures=own, files=files).encode(),
+        release_page(inputs, by_forecaster, scores, diagrams, files).encode(),
         "This page",
     )
     draft.json(last, metadata(inputs, by_forecaster, draft.files), "")
+
+
+def _draw_reliability(draft: _Draft, inputs: ReportInputs, forecaster: str) -> Markdown:
+    """Write the reliability diagram of a forecaster."""
+    bins, forecasts = (rows.filter(pl.col("forecaster") == forecaster) for rows in (inputs.reliability, inputs.forecasts))
+    png = reliability_picture(bins, forecasts, inputs.questions, f"{forecaster} on {inputs.release}")
+    return draft.picture(f"reliability_{file_name(forecaster)}", png, _RELIABILITY, f"{forecaster}: reliability diagram")
+
+
+def _remove_older(storage: Storage, folder: str, earlier: list[str], names: list[str]) -> None:
+    """Remove the files of older reports: metadata files, and what they list. Other files are kept. earlier: files before writing. names:
+    files of the new report.
+    """
+    candidates = {name.removeprefix(f"{folder}/") for name in earlier} - set(names)
+    older = [f"{folder}/{name}" for name in sorted(candidates) if _METADATA.fullmatch(name)]
+    for name, content in storage.read(older).items():
+        files = _listed_files(content)
+        if files is None:
+            continue
+        for file in sorted(candidates & files):
+            storage.delete(f"{folder}/{file}")
+        storage.delete(name)
+
+
+def _listed_files(content: bytes) -> set[str] | None:
+    """Parse the metadata of a report and return the file names in it; None if `content` is not metadata of a report."""
+    try:
+        metadata = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+    is_ours = isinstance(metadata, dict) and metadata.get("benchmark") == BENCHMARK and isinstance(metadata.get("files"), dict)
+    return set(metadata["files"]) if is_ours else None

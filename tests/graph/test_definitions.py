@@ -54,7 +54,6 @@ def test_every_table_is_an_asset_of_the_same_name(defs: dg.Definitions) -> None:
         "summary/data_docs",
         "benchmark/report",
         "benchmark/export",
-        "replay/report",
     }
 
 
