@@ -1,14 +1,13 @@
-"""Commands of the benchmark: releases, forecasts, leaderboards, reports and datasets."""
+"""Commands of the benchmark: releases, forecasts, leaderboards and reports."""
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import nullcontext
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import cloup
@@ -17,24 +16,19 @@ import polars as pl
 from assets.benchmark.results import print_leaderboards
 from bellwether.arena.methodology import methodologies
 from bellwether.console import console, emit, grid
-from bellwether.errors import ConfigError, suggestion
+from bellwether.errors import ConfigError
 from bellwether.forecasting.registry import load_registered
 from bellwether.lake import Lake
-from bellwether.lake.warehouse import query
-from bellwether.publish import export as write
 from bellwether.questions import ReleaseName, releases
 from bellwether.questions import release as named
 from bellwether.questions.versions import find_new_version, list_versions
 from bellwether.report.writer import write_report
 from bellwether.settings import settings
-from bellwether.tables import TABLES, table
+from bellwether.tables import table
 from bellwether.untrusted_text import visible
 from cli.delays import warn_of_delays
 from cli.options import AS_JSON, DAY, DOLLARS
 from orchestration.run_session import emit_summary, print_summary, runner
-
-if TYPE_CHECKING:
-    from bellwether.questions import Release
 
 
 @click.command()
@@ -186,7 +180,6 @@ def _show_estimates(estimates: list[dict[str, Any]], as_json: bool) -> None:
 
 
 #: A cohort's name, which no release has.
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 #: Maximum number of refused lines that are printed.
 _SHOWN = 20
 
@@ -259,89 +252,3 @@ def report(release: str, reports: str | None) -> None:
     files = write_report(add_registry(inputs), reports or settings().reports_uri)
     for file in files:
         console().print(file, markup=False, soft_wrap=True)
-
-
-@click.command()
-@click.argument("which", required=False, metavar="[RELEASE|COHORT]")
-@click.option(
-    "--to", "target", type=click.Path(path_type=Path), help="Target folder, or a .zip of a cohort; an earlier export is replaced."
-)
-@click.option("--without-prompts", is_flag=True, help="Leave prompts and answers of a cohort out.")
-@click.option("--license", "license_id", default="mit", show_default=True, help="Licence identifier of the Hub.")
-@click.option(
-    "--upload",
-    "repository",
-    metavar="OWNER/NAME",
-    help="Upload it as this dataset of the Hugging Face Hub (HF_TOKEN, extra `huggingface`).",
-)
-@click.option("--private", is_flag=True, help="Make the uploaded dataset private.")
-@click.option("--delta", metavar="FOLDER|URL", help="Update Delta Lake copies of tables there (extra `delta`).")
-@click.option("--table", "names", multiple=True, metavar="GROUP/NAME", help="Table for --delta; repeatable.  [default: all]")
-def export(which: str | None, target: Path | None, *, without_prompts: bool, delta: str | None, names: tuple[str, ...], **hub: Any) -> None:
-    """Write a release, or a cohort of the arena (its Sunday), as a dataset.
-
-    A release is a folder of Parquet and a card (docs/scoring.md). A cohort also has CSV files and the leaderboard's query (docs/arena.md).
-    With --delta, copies of the lake's tables for other engines are updated instead:
-    `bellwether export --delta s3://bucket/delta --table clean/markets`.
-    """
-    if delta is not None:
-        if which is not None or target is not None or hub["repository"] is not None:
-            raise click.UsageError("--delta is for tables; leave out RELEASE, --to and --upload.")
-        _export_delta(delta, names)
-        return
-    if which is None or target is None:
-        raise click.UsageError("Name a RELEASE or COHORT and a folder with --to, or a place for tables with --delta.")
-    if names:
-        raise click.UsageError("--table is for --delta.")
-    if _DAY.fullmatch(which):
-        if hub["repository"] is not None:
-            raise click.UsageError("--upload is for releases.")
-        _export_cohort(DAY.convert(which, None, None).date(), target, with_messages=not without_prompts)
-        return
-    if without_prompts:
-        raise click.UsageError("--without-prompts is for cohorts of the arena.")
-    _export_release(which, target, **hub)
-
-
-def _export_cohort(cohort: date, target: Path, *, with_messages: bool) -> None:
-    from bellwether.arena.export import build_cohort_tables, export_cohort
-
-    tables = build_cohort_tables(_open_lake(), methodologies(settings().registry), cohort, with_messages=with_messages)
-    warn_of_delays(declared for declared in TABLES.values() if declared.group == "arena")
-    written = export_cohort(tables, cohort, target)
-    counts = ", ".join(f"{rows.height:,} {name}" for name, rows in tables.items())
-    console().print(f"{written}: {counts}", markup=False, soft_wrap=True)
-
-
-def _export_delta(url: str, names: tuple[str, ...]) -> None:
-    from bellwether.publish.delta import update_copies
-
-    empty = True
-    for copy in update_copies(_open_lake(), url, [table(name) for name in names] or TABLES.values()):
-        empty = False
-        text = f"{copy.location}: {copy.written} partitions written, {copy.removed} removed, {copy.unchanged} unchanged"
-        cut = f"; in microseconds instead of nanoseconds: {', '.join(copy.cut)}" if copy.cut else ""
-        console().print(text + cut, markup=False, soft_wrap=True)
-    if empty:
-        raise ConfigError(f"exporting to {url}: the lake has no rows of {', '.join(names) or 'any table'}; `bellwether pull` fetches some")
-
-
-def _export_release(release: str, folder: Path, *, license_id: str, repository: str | None, private: bool) -> None:
-    from bellwether.publish import upload
-
-    if private and repository is None:
-        raise ConfigError("exporting: --private is for an upload; name the dataset with --upload OWNER/NAME, or leave --private out")
-    questions = query(settings().warehouse_uri, "FROM benchmark.questions WHERE release = $release", {"release": release})
-    if questions.is_empty():
-        published = query(settings().warehouse_uri, "SELECT DISTINCT release FROM benchmark.questions ORDER BY ALL")["release"].to_list()
-        raise ConfigError(f"exporting {release!r}: the warehouse has no such release; {suggestion(release, published)}")
-    warn_of_delays([table("benchmark/questions")], published=True)
-    written = write(questions, folder, world=settings().world, recipe=_recipe(release), license_id=license_id)
-    console().print(f"{written.rows} questions of {release} in {written.folder}", markup=False, soft_wrap=True)
-    if repository is not None:
-        console().print(f"published at {upload(written.folder, repository, private=private)}", markup=False, soft_wrap=True)
-
-
-def _recipe(name: str) -> Release | None:
-    """Return how the registry defines a release; None if the release was removed from the registry."""
-    return named(name) if ReleaseName.parse(name).base in releases() else None

@@ -13,7 +13,7 @@ from bellwether.lake.warehouse import publish
 from bellwether.publish.card import CARD, DATA
 from bellwether.settings import settings
 from bellwether.tables.benchmark import QUESTIONS
-from cli.benchmark import export
+from cli.bridges import export
 from tests.unit.publish.rows import questions
 
 
@@ -52,9 +52,9 @@ def test_an_upload_is_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("2026-09-06", "--to", "x", "--upload", "me/x"), "--upload is for releases"),
-        (("made-up", "--to", "x", "--without-prompts"), "--without-prompts is for cohorts"),
-        (("2026-09-06", "--to", "x"), "no cohort started in this week"),
+        (("2026-09-06", "--format", "arena", "--to", "x", "--upload", "me/x"), "--upload is not an option of the format arena"),
+        (("made-up", "--to", "x", "--without-prompts"), "--without-prompts is not an option of the format huggingface"),
+        (("2026-09-06", "--format", "arena", "--to", "x"), "no cohort started in this week"),
     ],
 )
 def test_options_of_the_other_kind_and_unknown_cohorts_are_refused(words: tuple[str, ...], message: str) -> None:

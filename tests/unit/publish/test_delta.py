@@ -174,13 +174,13 @@ def test_a_copy_on_an_object_store(lake: Lake, endpoint: str, monkeypatch: pytes
 
 def test_the_command(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BELLWETHER_LAKE", lake.uri)
-    done = CliRunner().invoke(main, ["export", "--delta", str(tmp_path / "delta"), "--table", "clean/prices"])
+    done = CliRunner().invoke(main, ["export", "--format", "delta", "--to", str(tmp_path / "delta"), "--table", "clean/prices"])
     assert done.exit_code == 0, done.output
     assert "clean/prices: 3 partitions written, 0 removed, 0 unchanged" in done.output.replace("\n", "")
     for words in (
-        ["--delta", str(tmp_path / "d"), "--table", "clean/nothing"],
-        ["--delta", str(tmp_path / "d"), "--table", "replay/fills"],
-        ["--delta", str(tmp_path / "d"), "some-release"],
-        ["--table", "clean/prices"],
+        ["--format", "delta", "--to", str(tmp_path / "d"), "--table", "clean/nothing"],
+        ["--format", "delta", "--to", str(tmp_path / "d"), "--table", "replay/fills"],
+        ["--format", "delta", "--to", str(tmp_path / "d"), "some-release"],
+        ["made-up", "--to", str(tmp_path / "d"), "--table", "clean/prices"],
     ):
         assert CliRunner().invoke(main, ["export", *words]).exit_code != 0
