@@ -77,7 +77,6 @@ def _split_pair(name: str) -> tuple[str, str]:
 )
 def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Slice, prices: Slice) -> dg.MaterializeResult[pl.DataFrame]:
     """Build the questions of a release with their outcomes. The questions of a stored release do not change."""
-    from bellwether.figures.bars import count_bars
     from bellwether.questions.versions import draw, load_fixed
 
     name = context.partition_key
@@ -93,19 +92,16 @@ def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Sl
             prices.scan().join(frame.lazy().select(venue="source", market_id="market_id"), on=["venue", "market_id"], how="semi"),
         )
     fixed: dict[str, Any] = {"version": release(name).number, "digest": digest(frame)}
-    picture = chart_metadata({"categories": count_bars(frame["category"], f"Questions by category: {name}")})
-    return dg.MaterializeResult(
-        value=frame, metadata={"cutoff": release(name).cutoff.isoformat(), **fixed, **_question_counts(frame), **picture}
-    )
+    return dg.MaterializeResult(value=frame, metadata={"cutoff": release(name).cutoff.isoformat(), **fixed, **_question_counts(frame)})
 
 
-def _question_counts(frame: pl.DataFrame) -> dict[str, int | float]:
-    """Count a release's questions, series and categories, and compute the share of questions resolved YES."""
+def _question_counts(frame: pl.DataFrame) -> dict[str, Any]:
+    """Count a release's questions, series, and questions by category, and compute the share of questions resolved YES."""
     yes = frame.filter(pl.col("ground_truth") == "yes").height
     return {
         "questions": frame.height,
         "series": frame["series_ticker"].n_unique(),
-        "categories": frame["category"].n_unique(),
+        "categories": dict(frame["category"].value_counts().sort("count", "category", descending=[True, False]).iter_rows()),
         "yes rate": yes / frame.height if frame.height else 0.0,
     }
 
@@ -362,7 +358,6 @@ class ExportConfig(dg.Config):
 )
 def export(context: dg.AssetExecutionContext, config: ExportConfig, questions: Slice, reports: ReportsResource) -> dg.MaterializeResult:
     """Write the questions of a release as a dataset, and upload it on request."""
-    from bellwether.figures.bars import count_bars
     from bellwether.publish import export as write
     from bellwether.publish import upload
 
@@ -375,6 +370,5 @@ def export(context: dg.AssetExecutionContext, config: ExportConfig, questions: S
     metadata: dict[str, Any] = {
         "folder": dg.MetadataValue.path(str(written.folder)),
         "questions": written.rows,
-        **chart_metadata({"categories": count_bars(frame["category"], f"Questions by category: {name}")}),
     }
     return dg.MaterializeResult(metadata=metadata | ({"published at": dg.MetadataValue.url(where)} if where else {}))

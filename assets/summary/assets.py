@@ -6,13 +6,12 @@ from pathlib import Path
 import dagster as dg
 
 from bellwether.checks.data_docs import build_data_docs
-from bellwether.lake.warehouse import covered_files, query
+from bellwether.lake.warehouse import covered_files
 from bellwether.settings import settings
 from bellwether.tables import TABLES
 from orchestration.asset_declarations import key, site_link
 from resources import LakeResource, WarehouseResource
 from resources.io_manager import format_size
-from resources.reports import chart_metadata
 
 
 class PublishConfig(dg.Config):
@@ -38,18 +37,14 @@ def warehouse(
     context: dg.AssetExecutionContext, config: PublishConfig, lake: LakeResource, warehouse: WarehouseResource
 ) -> dg.MaterializeResult:
     """Publish the warehouse, and remove superseded files."""
-    from bellwether.figures.bars import bars
-
     published = warehouse.publish(lake.lake)
     for name, reason in published.damaged.items():
         context.log.error(f"left out {name}: {reason}")
     removed: tuple[str, ...] = ()
     if config.vacuum:
         removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days), keep=covered_files(published.path)).files
-    rows = query(published.path, "SELECT table_name, rows FROM meta.tables ORDER BY rows DESC, table_name")
     return dg.MaterializeResult(
         metadata={
-            **chart_metadata({"rows by table": bars(dict(rows.iter_rows()), "Rows of each table", log=True)}),
             "path": dg.MetadataValue.path(str(published.path))
             if isinstance(published.path, Path)
             else dg.MetadataValue.url(published.path),
@@ -78,13 +73,12 @@ def warehouse(
 )
 def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
     """Build the static site."""
-    from bellwether.figures.bars import bars
     from bellwether.site import build
 
     built = build(warehouse.database, settings().site_path)
     return dg.MaterializeResult(
         metadata={
-            **chart_metadata({"pages": bars(built.pages, "Pages of each part of the site")}),
+            "pages": built.pages,
             "site": dg.MetadataValue.url(index_url(built.folder)),
             "files": built.files,
             "files written": built.written,
@@ -108,8 +102,6 @@ def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
 )
 def data_docs(lake: LakeResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
     """Validate the published tables with Great Expectations, and build its report."""
-    from bellwether.figures.bars import bars
-
     with warehouse.get_connection() as connection:
         validated = build_data_docs(connection, lake.lake, settings().data_docs_path)
     return dg.MaterializeResult(
@@ -117,7 +109,6 @@ def data_docs(lake: LakeResource, warehouse: WarehouseResource) -> dg.Materializ
             "data docs": dg.MetadataValue.url(validated.index.as_uri()),
             "tables": len(validated.rows),
             "rows": sum(validated.rows.values()),
-            **chart_metadata({"rows by table": bars(validated.rows, "Validated rows of each table", log=True)}),
         },
         check_results=[
             dg.AssetCheckResult(

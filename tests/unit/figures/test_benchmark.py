@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 from bellwether.calibration import reliability_bins
-from bellwether.figures.bars import count_bars
 from bellwether.figures.intervals import difference_matrix, score_comparison
 from bellwether.figures.reliability import reliability_diagram
 from bellwether.figures.statistics import calibration_overlays, select_answered
@@ -131,11 +130,6 @@ def test_every_figure_is_small() -> None:
 
 def test_a_reliability_diagram_does_not_depend_on_the_order_of_rows() -> None:
     assert reliability_diagram(bins("f", "g"), "x").to_dict() == reliability_diagram(bins("f", "g").reverse(), "x").to_dict()
-
-
-def test_values_are_counted_with_the_missing_ones() -> None:
-    chart = count_bars(pl.Series("category", ["b", "a", None, "a"]), "Questions")
-    assert [(row["name"], row["value"]) for row in chart_rows(chart)] == [("a", 2), ("b", 1), ("missing", 1)]
 
 
 def test_a_difference_is_in_both_triangles_and_marked_if_it_is_significant() -> None:
