@@ -22,9 +22,10 @@ from resources.recordings import EpisodesResource, RecordingsResource
 from resources.reports import chart_metadata
 
 if TYPE_CHECKING:
-    from bellwether.replay.backtest import Backtest, BacktestSettings
+    from bellwether.replay.backtest import Backtest
     from bellwether.replay.episode import Episode
     from bellwether.replay.registry import RegisteredAgent
+    from bellwether.replay.settings import BacktestSettings
 
 BACKTEST_TABLES = ("replay/backtests", "replay/orders", "replay/fills", "replay/equity", "replay/market_pnl")
 #: A failed backtest is not retried for the same episode: its model may cost money.
@@ -210,7 +211,7 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
 
 
 def _backtest_settings(config: BacktestConfig, entry: "RegisteredAgent") -> "BacktestSettings":
-    from bellwether.replay.backtest import BacktestSettings
+    from bellwether.replay.settings import BacktestSettings
 
     cadence = entry.cadence if config.cadence_seconds is None else round(config.cadence_seconds * SECOND)
     options: dict[str, Any] = {} if cadence is None else {"cadence": cadence}

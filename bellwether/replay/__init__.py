@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.agent import Agent, CompiledAgent, cents, contracts
     from bellwether.replay.agents.arguments import requests
     from bellwether.replay.agents.context import AgentContext
-    from bellwether.replay.agents.limits import BudgetError, Failure, Limits
+    from bellwether.replay.agents.limits import BudgetError, Failure
     from bellwether.replay.agents.loader import AgentSource
     from bellwether.replay.agents.records import Book, EpisodeInfo, Fill, MarketInfo, OrderUpdate, Position, Trade
     from bellwether.replay.agents.views import Market, Order
-    from bellwether.replay.backtest import Backtest, BacktestSettings, run
+    from bellwether.replay.backtest import Backtest, run
     from bellwether.replay.episode import load
     from bellwether.replay.preparation import Prepared, prepare
+    from bellwether.replay.settings import BacktestSettings, Limits
     from bellwether.replay.sweep import Candidate, Sweep, run_sweep
     from bellwether.replay.units import BUY, CENT, CONTRACT, DOLLAR, MICROS, MINUTE, NO, SECOND, SELL, YES
     from bellwether.units import CentiCents, Lots, MicroDollars
@@ -29,13 +30,14 @@ _HOMES = {
     "agents.agent": ("Agent", "CompiledAgent", "cents", "contracts"),
     "agents.arguments": ("requests",),
     "agents.context": ("AgentContext",),
-    "agents.limits": ("BudgetError", "Failure", "Limits"),
+    "agents.limits": ("BudgetError", "Failure"),
     "agents.loader": ("AgentSource",),
     "agents.records": ("Book", "EpisodeInfo", "Fill", "MarketInfo", "OrderUpdate", "Position", "Trade"),
     "agents.views": ("Market", "Order"),
-    "backtest": ("Backtest", "BacktestSettings", "run"),
+    "backtest": ("Backtest", "run"),
     "episode": ("load",),
     "preparation": ("Prepared", "prepare"),
+    "settings": ("BacktestSettings", "Limits"),
     "sweep": ("Candidate", "Sweep", "run_sweep"),
     "units": (
         "BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES", "CentiCents", "Lots", "MicroDollars",

@@ -14,13 +14,14 @@ from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks, Compiled
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.limits import Failure, RunStopped, StepLimit, build_failure
 from bellwether.replay.agents.loader import AgentSource, check_complete, load_agent_class
-from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.engine.codes import O_QUEUED
 from bellwether.replay.isolation.host import IsolatedAgent
 from bellwether.replay.local_port import LocalPort
 from bellwether.replay.preparation import Prepared, prepare
-from bellwether.replay.run_record import DEFAULT_QUEUES, BacktestSettings, RunRecord
+from bellwether.replay.run_record import RunRecord
+from bellwether.replay.settings import DEFAULT_QUEUE, BacktestSettings
 from bellwether.replay.tape import Tape
+from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     import altair as alt
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     from bellwether.replay.episode import Episode
 
+#: Sampled queue histories of agents that ship with Bellwether and of compiled agents.
+_DEFAULT_QUEUES = 20
 _AnyAgent = Agent | type[Agent] | AgentSource
 #: Name and arguments of an agent that has run, and the failure that ended its trading early.
 _Ran = tuple[str, Mapping[str, Any], Failure | None]
@@ -127,7 +130,11 @@ def run(
     """
     settings = settings or BacktestSettings()
     prepared = _prepare_source(source, settings, cache)
-    settings = settings.of(prepared)
+    queue = DEFAULT_QUEUE if prepared.content is None else "trade_only"
+    bankroll = prepared.info.bankroll if settings.bankroll is None else MicroDollars(settings.bankroll)
+    settings = replace(settings, rules=prepared.rules.name).complete(execution=prepared.execution, queue=queue, bankroll=bankroll)
+    if bankroll != prepared.info.bankroll:
+        prepared = replace(prepared, info=replace(prepared.info, bankroll=bankroll))
     if settings.queues is None:
         settings = replace(settings, queues=0 if prepared.content is not None or isolated else _default_queues(_find_factory(agent)[0]))
     trade = partial(_trade, prepared, agent, isolated=isolated)
@@ -139,7 +146,7 @@ def _trade(prepared: Prepared, agent: _AnyAgent, settings: BacktestSettings, *, 
     """Run an agent in a new simulation."""
     port: LocalPort | pmb.Simulation
     if prepared.content is None:
-        port = LocalPort(prepared, settings.engine())
+        port = LocalPort(prepared, settings)
     elif isolated:
         raise ConfigError(
             f"replaying {prepared.info.id}: isolated agents cannot run under {prepared.rules.name}; run the agent in this process"
@@ -168,7 +175,7 @@ def _trade(prepared: Prepared, agent: _AnyAgent, settings: BacktestSettings, *, 
 def _default_queues(kind: type[Agent]) -> int:
     """Return the number of sampled queue histories of an agent: 0 for agents that may call paid services."""
     is_own = kind.__module__.startswith("bellwether.") and kind.timed
-    return DEFAULT_QUEUES if is_own or issubclass(kind, CompiledAgent) else 0
+    return _DEFAULT_QUEUES if is_own or issubclass(kind, CompiledAgent) else 0
 
 
 def _sample_queues(trade: Callable[[BacktestSettings], Backtest], main: Backtest) -> Backtest:
@@ -211,8 +218,8 @@ def _check_rules(prepared: Prepared, settings: BacktestSettings) -> None:
 def _run_isolated(port: Any, agent: _AnyAgent, prepared: Prepared, settings: BacktestSettings) -> _Ran:
     source = agent if isinstance(agent, AgentSource) else AgentSource.of(agent)
     with IsolatedAgent(source, settings.limits) as process:
-        name, info = process.loaded.name, settings.describe(prepared)
-        failed = process.run(port, info, derive_seed(prepared.digest, name, settings.seed))
+        name = process.loaded.name
+        failed = process.run(port, prepared.info, derive_seed(prepared.digest, name, settings.seed))
         return name, process.loaded.params, failed
 
 
@@ -225,12 +232,12 @@ def _run_local(port: Any, agent: _AnyAgent, prepared: Prepared, settings: Backte
         if isinstance(instance, Failure):
             return name, {} if isinstance(agent, type) else agent.params, port.finish(instance)
         instance.has_run = True
-        info, seed = settings.describe(prepared), derive_seed(prepared.digest, instance.name, settings.seed)
+        seed = derive_seed(prepared.digest, instance.name, settings.seed)
         if isinstance(instance, CompiledAgent):
-            failed = _run_compiled(port, instance, info, seed, prepared)
+            failed = _run_compiled(port, instance, seed, prepared)
         else:
             calls = None if kind.timed and prepared.content is None else settings.limits.calls
-            ctx = AgentContext(port, info, seed=seed, calls=calls)
+            ctx = AgentContext(port, prepared.info, seed=seed, calls=calls)
             failed = port.run(call_locally(instance, ctx, limit), Callbacks.of(kind))
     return instance.name, instance.params, failed
 
@@ -247,7 +254,7 @@ def _find_factory(agent: _AnyAgent) -> tuple[type[Agent], str, Callable[[], Agen
     return type(agent), agent.name, agent.recreate if agent.has_run else lambda: agent
 
 
-def _run_compiled(port: LocalPort, agent: CompiledAgent, info: EpisodeInfo, seed: int, prepared: Prepared) -> Failure | None:
+def _run_compiled(port: LocalPort, agent: CompiledAgent, seed: int, prepared: Prepared) -> Failure | None:
     failed, session, kind = None, port.session, type(agent)
     callbacks = Callbacks.of(kind)
     if callbacks:
@@ -255,7 +262,7 @@ def _run_compiled(port: LocalPort, agent: CompiledAgent, info: EpisodeInfo, seed
     functions = [getattr(kind, name) if getattr(callbacks, name) else None for name in CALLBACKS]
     trades = prepared.trades if callbacks.on_trade else None
     try:
-        session.run_compiled(kind.strategy, agent.numbers(info, seed), functions, trades)
+        session.run_compiled(kind.strategy, agent.numbers(prepared.info, seed), functions, trades)
     except RunStopped:
         raise
     except Exception as error:

@@ -12,11 +12,12 @@ import numpy as np
 from bellwether.replay.agents.agent import Agent, Callbacks, PhaseCaller
 from bellwether.replay.agents.limits import Failure
 from bellwether.replay.agents.port import FILL_COLUMNS, ORDER_COLUMNS, TRADE_COLUMNS, Conditions, News, Row, rows_of, store_tag
-from bellwether.replay.engine import ReplayOutcome, ReplaySettings, Session, codes
+from bellwether.replay.engine import ReplayOutcome, Session, codes
 from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.state import NEVER
 from bellwether.replay.preparation import Prepared
 from bellwether.replay.results.markouts import quote_times
+from bellwether.replay.settings import BacktestSettings
 from bellwether.units import CentiCents, Lots
 
 #: Maximum pending timers.
@@ -35,7 +36,7 @@ class LocalPort:
         tags: Labels of orders by id.
     """
 
-    def __init__(self, prepared: Prepared, settings: ReplaySettings) -> None:
+    def __init__(self, prepared: Prepared, settings: BacktestSettings) -> None:
         session = self.session = Session(prepared.tape, prepared.rules, settings)
         self._prepared, self._delay = prepared, settings.data_latency
         self._series = list(prepared.exogenous.values())

@@ -27,7 +27,7 @@ from bellwether.replay.engine import ReplayOutcome, codes
 from bellwether.replay.engine.codes import Reason, Role, Status, TickerStatus, Tif
 from bellwether.replay.preparation import Prepared
 from bellwether.replay.rules import PMB, PMB_RULES, fee_terms
-from bellwether.replay.run_record import BacktestSettings
+from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.tape.layout import LEVEL, unpack
 from bellwether.replay.units import BUY, CENT, CENT_MICROS, CONTRACT, DOLLAR, MICROS, YES, dollars
 from bellwether.units import MicroDollars
@@ -418,7 +418,7 @@ class Simulation:
 
     def _conditions(self) -> Conditions:
         fees, cents = np.tile(fee_terms(PMB_RULES, None), (self._count, 1)), np.arange(CENT, DOLLAR, CENT)
-        return Conditions(PMB_RULES, self._settings.engine(), fees, (cents,) * self._count, tape_digest=self._prepared.tape.digest)
+        return Conditions(PMB_RULES, self._settings, fees, (cents,) * self._count, tape_digest=self._prepared.tape.digest)
 
     def _cancel(self, number: int) -> bool:
         if is_listed := number in self._listed:

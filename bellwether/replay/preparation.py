@@ -15,6 +15,7 @@ import numpy as np
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
 from bellwether.replay.rules import PMB, PMB_RULES, RuleSet, combine_rules, rule_set, rules_for
+from bellwether.replay.settings import BANKROLL, Execution
 from bellwether.replay.tape import load_tape
 from bellwether.replay.tape.layout import GRID, HALT, KIND_MASK, MAX_TICKERS, PRINT, TICKER_SHIFT, VALUE_SHIFT, Tape, freeze, unpack
 from bellwether.replay.units import DOLLAR, YES
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value", bound=int | str)
 
-#: Bankroll of a tape without an episode, micro-dollars: the 1,000 dollars of PredictionMarketBench's episodes.
-BANKROLL = MicroDollars(1_000_000_000)
 #: Joins the names of several episodes; their own names do not contain it.
 SEPARATOR = "+"
 #: Maximum length of the name of several episodes, which names files.
@@ -55,7 +54,7 @@ class Prepared:
     digest: str
     rules: RuleSet
     tape: Tape
-    execution: str = "maker_taker"
+    execution: Execution = "maker_taker"
     exogenous: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     default_fees: bool = False
     recorded: Trades | None = None

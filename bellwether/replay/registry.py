@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bellwether import registry
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.limits import Limits
 from bellwether.replay.agents.loader import AgentSource, find_only_agent, load_agent_class
+from bellwether.replay.settings import Limits
 from bellwether.replay.units import SECOND
 from bellwether.settings import settings
 

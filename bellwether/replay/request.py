@@ -14,14 +14,12 @@ from typing import Any, NoReturn
 from bellwether.errors import ConfigError
 from bellwether.files import folders
 from bellwether.places import place
-from bellwether.replay.agents.limits import Limits
 from bellwether.replay.agents.llm import LLMReplay, Trajectory
 from bellwether.replay.agents.loader import AgentSource
-from bellwether.replay.backtest import BacktestSettings
-from bellwether.replay.engine.settings import LARGEST
 from bellwether.replay.episode.model import METADATA
 from bellwether.replay.preparation import SEPARATOR
 from bellwether.replay.registry import find_agent
+from bellwether.replay.settings import LARGEST, BacktestSettings, Limits
 from bellwether.replay.sweep import Candidate, Source
 from bellwether.replay.units import MICROS, SECOND
 from bellwether.settings import settings

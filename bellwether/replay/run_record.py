@@ -1,107 +1,20 @@
-"""Settings of a backtest, and the record of a finished backtest."""
+"""Record of a finished backtest."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bellwether.errors import ConfigError
-from bellwether.replay.agents.limits import Failure, Limits
+from bellwether.replay.agents.limits import Failure
 from bellwether.replay.engine import ReplayOutcome
-from bellwether.replay.engine import ReplaySettings as EngineSettings
-from bellwether.replay.engine.settings import DEFAULT_QUEUE
 from bellwether.replay.rules import RuleSet
+from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.tape import Tape
-from bellwether.replay.units import MINUTE
 from bellwether.units import MicroDollars
-
-if TYPE_CHECKING:
-    from bellwether.replay.agents.records import EpisodeInfo
-    from bellwether.replay.preparation import Prepared
-
-_LARGEST_SEED = 2**63
-#: Sampled queue histories of agents that ship with Bellwether and of compiled agents, and the maximum number.
-DEFAULT_QUEUES, _MOST_QUEUES = 20, 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class BacktestSettings:
-    """Settings of a backtest. Durations are in ns, money in micro-dollars. Raises `ConfigError` for invalid values.
-
-    Attributes:
-        rules: Name of a rule set. Default: that of the episode, else that of the venue on the episode's first day.
-        cadence: Time between decisions.
-        sample_every: Time between points of the equity curve.
-        order_latency: Time until an order arrives.
-        data_latency: Time until the agent sees an event.
-        execution: maker_taker or taker_only. Default: that of the episode.
-        queue: Queue model: trade_only, proportional (with an exponent: proportional:3), optimistic, or sampled:K with the number of a
-            history; under PredictionMarketBench's rules one of `pmb.QUEUES`. Default: proportional, or trade_only under these rules.
-        queues: Number of sampled queue histories in which the run is repeated. Default: 20 for agents that ship with Bellwether and for
-            compiled agents; 0 for isolated agents and other Python agents, which may call paid services.
-        self_trade: cancel_taker or cancel_maker.
-        bankroll: Starting cash. Default: that of the episode.
-        max_orders: Maximum orders of the run.
-        max_resting: Maximum resting orders per market and side.
-        seed: Seed of the agent's random numbers.
-        limits: Limits of the agent.
-    """
-
-    rules: str | None = None
-    cadence: int = 5 * MINUTE
-    sample_every: int = MINUTE
-    order_latency: int = 0
-    data_latency: int = 0
-    execution: str | None = None
-    queue: str | None = None
-    queues: int | None = None
-    self_trade: str = "cancel_taker"
-    bankroll: int | None = None
-    max_orders: int = 1_000_000
-    max_resting: int = 1000
-    seed: int = 0
-    limits: Limits = field(default_factory=Limits)
-
-    def __post_init__(self) -> None:
-        if self.queues is not None and (type(self.queues) is not int or not 0 <= self.queues <= _MOST_QUEUES):
-            raise ConfigError(f"setting up a backtest: queues is {self.queues!r:.60}; give an integer from 0 to {_MOST_QUEUES:,}")
-        if type(self.seed) is not int or not -_LARGEST_SEED <= self.seed < _LARGEST_SEED:
-            raise ConfigError(f"setting up a backtest: seed is {self.seed!r:.60}; give an integer of 64 bits")
-        self.engine()
-
-    def engine(self) -> EngineSettings:
-        """Return the part of the settings that the engine uses."""
-        values = {name: getattr(self, name) for name in EngineSettings.__dataclass_fields__}
-        defaults = [name for name in ("execution", "queue", "bankroll") if values[name] is None]
-        return EngineSettings(**{name: value for name, value in values.items() if name not in defaults})
-
-    def of(self, prepared: Prepared) -> BacktestSettings:
-        """Return the settings with the defaults of a prepared episode filled in."""
-        return replace(
-            self,
-            rules=prepared.rules.name,
-            execution=self.execution or prepared.execution,
-            queue=self.queue or (DEFAULT_QUEUE if prepared.content is None else "trade_only"),
-            bankroll=prepared.info.bankroll if self.bankroll is None else self.bankroll,
-        )
-
-    def describe(self, prepared: Prepared) -> EpisodeInfo:
-        """Return the description of a prepared episode for agents, with the bankroll of the settings."""
-        assert self.bankroll is not None
-        return replace(prepared.info, bankroll=MicroDollars(self.bankroll))
-
-    def digest(self) -> str:
-        """Compute the SHA-256 of the settings that can change a result.
-
-        Excluded are the limits other than that of tool calls, and the number of sampled queue histories.
-        """
-        excluded = {"limits", "queues"}
-        values = {name: value for name, value in asdict(self).items() if name not in excluded} | {"calls": self.limits.calls}
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from bellwether.replay import Prepared, prepare
-from bellwether.replay.engine import ReplaySettings
 from bellwether.replay.preparation import merge_tapes, replace_units
 from bellwether.replay.rules import combine_rules
+from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.tape.layout import CLOSE, SETTLE, VOID, Tape, unpack
 from bellwether.replay.units import MICROS, SECOND
 from tests.captures import Captures
@@ -25,11 +25,11 @@ EVENTS = 25_000
 #: The agent cancels its orders regularly, because each arrival costs the plain engine a pass over all resting orders.
 TEMPER = Behaviour(orders=9, stacks=0.02, stack=10, largest=200, odd_lots=0.2, clears=0.05)
 SETTINGS = {
-    "as it was": ReplaySettings(cadence=10 * SECOND, bankroll=10_000 * MICROS),
-    "optimistic, late": ReplaySettings(
+    "as it was": BacktestSettings(cadence=10 * SECOND, bankroll=10_000 * MICROS),
+    "optimistic, late": BacktestSettings(
         cadence=10 * SECOND, bankroll=10_000 * MICROS, queue="optimistic", order_latency=150_000_000, data_latency=70_000_000
     ),
-    "proportional, often": ReplaySettings(cadence=3 * SECOND, bankroll=100 * MICROS, queue="proportional", self_trade="cancel_maker"),
+    "proportional, often": BacktestSettings(cadence=3 * SECOND, bankroll=100 * MICROS, queue="proportional", self_trade="cancel_maker"),
 }
 
 
@@ -38,7 +38,7 @@ def _prepared(captures: Captures, folder: str, rules: str | None = None) -> Prep
     return prepare(captures.built(folder)[0].episode, rules)
 
 
-def _fills(prepared: Prepared, settings: ReplaySettings) -> int:
+def _fills(prepared: Prepared, settings: BacktestSettings) -> int:
     tape = beginning_of(prepared.tape, EVENTS)
     agent = RandomAgent(11, Shape(tickers=len(tape.tickers), tick=100), TEMPER)
     return len(replay_both(tape, prepared.rules, settings, agent.act).fills)

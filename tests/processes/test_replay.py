@@ -16,7 +16,7 @@ from bellwether.errors import BellwetherError
 from bellwether.replay import AgentSource, BacktestSettings, run
 from bellwether.replay.agents.builtin import RandomAgent
 from bellwether.replay.agents.market_maker import MarketMaker
-from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine import Session
 from bellwether.replay.sweep import Candidate, run_sweep
 from bellwether.replay.units import SECOND
 from tests.reference.replay.random_tapes import Shape, random_tape
@@ -45,7 +45,7 @@ def digests() -> list[str]:
     tape = random_tape(3, Shape(tickers=3, lifecycle=False))
     runs = [run(tape, RandomAgent(trade_probability=0.5), BacktestSettings(rules=rules, cadence=SECOND)) for rules in RULES]
     assert all(len(one.outcome.fills) for one in runs)
-    opened = Session(busy_tape(), LIVE, ReplaySettings(cadence=SECOND))
+    opened = Session(busy_tape(), LIVE, BacktestSettings(cadence=SECOND))
     opened.run_compiled(follow, np.array([200, 0]))
     maker = run(tape, MarketMaker(size=3), BacktestSettings(rules=LIVE.name, cadence=SECOND, queues=5))
     return [*(one.digest for one in runs), opened.result().digest(), str(maker.queues)]

@@ -1,4 +1,4 @@
-"""Limits of agents, their errors, and failures of agents, whose messages are identical in every process."""
+"""Time limit of an agent's steps, errors of limits, and failures of agents, whose messages are identical in every process."""
 
 from __future__ import annotations
 
@@ -12,19 +12,13 @@ import traceback
 from collections.abc import Container
 from contextlib import suppress
 from dataclasses import dataclass, field
-from decimal import Decimal
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Self
 
-from bellwether.errors import BellwetherError, ConfigError
+from bellwether.errors import BellwetherError
 
 #: Checks per step limit, so that a step is stopped at most a quarter late; maximum seconds between checks.
 _CHECKS, _LONGEST_WAIT = 4, 3600.0
-_LEAST_MEMORY, _LONGEST_RUN = 256 << 20, 366 * 86_400
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
-_DURATIONS = {"s": 1, "min": 60, "h": 3600}
-_LIMIT_UNITS = {"decision": _DURATIONS, "run": _DURATIONS, "memory": {"MiB": 1 << 20, "GiB": 1 << 30}, "calls": {"": 1}}
-_LIMIT_EXAMPLES = {"decision": "5s", "run": "1h", "memory": "2GiB", "calls": "20"}
 
 
 class BudgetError(BellwetherError):
@@ -40,52 +34,6 @@ class RunStopped(BellwetherError):
 
 class StepTimeout(BaseException):
     """A step (decision or callback) took longer than its limit. Not an `Exception`, so that agents do not catch it by accident."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of agents. Raises `ConfigError` for values out of range.
-
-    Attributes:
-        decision: Real seconds of a decision, of a callback, and of loading the agent.
-        run: Real seconds of all of these in a run, and its CPU seconds; of isolated agents only.
-        memory: Bytes of address space, at least 256 MiB; of isolated agents only.
-        calls: Tool calls of a decision; of language models and under PredictionMarketBench's rules only.
-    """
-
-    decision: float = 60.0
-    run: float = 3600.0
-    memory: int = 2 << 30
-    calls: int = 100
-
-    def __post_init__(self) -> None:
-        for name in ("decision", "run"):
-            if not 0 < getattr(self, name) < _LONGEST_RUN:
-                raise ConfigError(f"limiting an agent: {name} is {getattr(self, name)!r:.60}; give more than 0 seconds, and at most a year")
-        for name, least in (("memory", _LEAST_MEMORY), ("calls", 1)):
-            value = getattr(self, name)
-            if type(value) is not int or value < least:
-                raise ConfigError(f"limiting an agent: {name} is {value!r:.60}; give an integer of {least:,} or more")
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse limits such as `memory=2GiB,decision=5s,run=1h,calls=20`; those left out keep their defaults.
-
-        Durations are in s, min or h, memory in MiB or GiB. Raises `ConfigError` naming the limit and the value.
-        """
-        values: dict[str, Any] = {}
-        for part in filter(None, text.split(",")):
-            name, _, value = (word.strip() for word in part.partition("="))
-            if name not in _LIMIT_UNITS:
-                raise ConfigError(f"reading --limits: {name!r:.60} is not a limit; the limits are {', '.join(_LIMIT_UNITS)}")
-            match = _QUANTITY.fullmatch(value)
-            unit = _LIMIT_UNITS[name].get(match[2]) if match else None
-            if match is None or unit is None:
-                example = _LIMIT_EXAMPLES[name]
-                raise ConfigError(f"reading --limits: {name} is {value!r:.60}; give a value such as {example}")
-            amount = Decimal(match[1]) * unit
-            values[name] = float(amount) if name in ("decision", "run") else int(amount)
-        return cls(**values)
 
 
 class StepLimit:

@@ -42,8 +42,8 @@ import numpy as np
 from bellwether.replay.engine import codes
 
 if TYPE_CHECKING:
-    from bellwether.replay.engine import ReplaySettings
     from bellwether.replay.rules import RuleSet
+    from bellwether.replay.settings import BacktestSettings
 
 #: Columns of requests, trades, fills and order updates; all int64.
 REQUEST_COLUMNS = ("ticker", "side", "action", "price", "lots", "tif", "expires")
@@ -94,7 +94,7 @@ class Conditions:
 
     Attributes:
         rules: Rule set.
-        settings: Settings of the engine.
+        settings: Settings of the run.
         fees: Rows of `fee_terms`, int64[T, F].
         grids: Allowed prices of each market at its start, $0.0001.
         units: Units of each market of a portfolio, int64[T, 6], as `Tape.units`; empty if all markets use the units of the rules.
@@ -102,7 +102,7 @@ class Conditions:
     """
 
     rules: RuleSet
-    settings: ReplaySettings
+    settings: BacktestSettings
     fees: np.ndarray
     grids: Sequence[np.ndarray]
     units: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int64))

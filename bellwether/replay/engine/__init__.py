@@ -11,10 +11,9 @@ from bellwether.lazy import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.replay.engine.session import ReplayOutcome, Session
-    from bellwether.replay.engine.settings import ReplaySettings
 
-_HOMES = {"session": ("ReplayOutcome", "Session"), "settings": ("ReplaySettings",)}
+_HOMES = {"session": ("ReplayOutcome", "Session")}
 
-__all__ = ["ReplayOutcome", "ReplaySettings", "Session"]
+__all__ = ["ReplayOutcome", "Session"]
 
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.engine.settings import ReplaySettings
+from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.tape.layout import CLOSE, PRICE_MASK, PRICE_SHIFT, TICKER_MASK, TICKER_SHIFT, VOID, Tape, cache_per_tape
 
 #: Kinds of stops, in the order of stops at one index and time.
@@ -24,7 +24,7 @@ def _last_schedule(tape: Tape) -> dict[tuple[int, int, int], np.ndarray]:
     return {}
 
 
-def build_schedule(tape: Tape, settings: ReplaySettings) -> np.ndarray:
+def build_schedule(tape: Tape, settings: BacktestSettings) -> np.ndarray:
     """Build the scheduled stops of a replay in order, int64[k, 3]: tape index (events before it are processed), engine time in ns, kind.
 
     The engine time of a decision is the agent's `now` less the latency of market data. The last sample is at the end of the tape. Raises
@@ -39,7 +39,7 @@ def build_schedule(tape: Tape, settings: ReplaySettings) -> np.ndarray:
     return schedule
 
 
-def _build_schedule(tape: Tape, settings: ReplaySettings) -> np.ndarray:
+def _build_schedule(tape: Tape, settings: BacktestSettings) -> np.ndarray:
     close_times(tape)
     last = last_time(tape)
     span = max(0, last - tape.start)

@@ -23,7 +23,6 @@ from bellwether.replay.engine.codes import (
     CANCEL,
     CANCEL_ALL,
     CANCEL_BATCH,
-    O_TAG,
     PLACE,
     PLACE_BATCH,
     QUOTE,
@@ -32,12 +31,12 @@ from bellwether.replay.engine.codes import (
     RESTING_BATCH,
     STEP,
     VALUE,
+    Queue,
     TickerStatus,
     Tif,
 )
 from bellwether.replay.engine.requests import command, engine_address
 from bellwether.replay.engine.schedule import DECISION, add_wakes, build_schedule, last_time
-from bellwether.replay.engine.settings import ReplaySettings, parse_queue
 from bellwether.replay.engine.state import (
     ARRAYS,
     CALLBACK_WORDS,
@@ -53,7 +52,8 @@ from bellwether.replay.engine.state import (
     WORD_OF,
     WORDS,
 )
-from bellwether.replay.rules import RuleSet
+from bellwether.replay.rules.ruleset import UNITS, RuleSet
+from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.tape.layout import Tape
 from bellwether.units import CentiCents, Lots, MicroDollars
 
@@ -84,7 +84,7 @@ class ReplayOutcome:
     bankroll: initial cash. cash, realised, fees: of the account. equity: at the liquidation side. mid_equity: at mid. positions, basis:
     int64[T, 2], positions that the tape does not settle, and their cost. unrealised: int64[T], their mark less that cost. earned, settled: int64[T],
     realised P&L of each market, and its part from settlement; neither is in the digest. steps: decisions.
-    refused: orders that were not logged. orders, fills, samples: as in `Session`.
+    refused: orders that were not logged. orders, fills, samples: int64[n, `O_COLS`, `F_COLS`, `S_COLS`].
     """
 
     bankroll: MicroDollars
@@ -125,12 +125,13 @@ class Session:
     A session is not thread-safe, but several sessions may run in threads, since compiled calls release the GIL.
 
     Codes: ticker = its index in `tape.tickers`; side YES 0, NO 1; action BUY 0, SELL 1; tif `codes.Tif`. Units: $0.0001, lots,
-    micro-dollars, ns UTC. Arrays are read-only views of the present state, except `orders`, `fills` and `samples`: read these again after a
-    step. Raises `ConfigError` for settings that do not fit the tape or the rules.
+    micro-dollars, ns UTC. Arrays are read-only views of the present state, except `orders` and `fills`: read these again after a step. Settings that are not set have the values of `BacktestSettings.complete`.
+    Raises `ConfigError` for settings that do not fit the tape or the rules.
     """
 
-    def __init__(self, tape: Tape, rules: RuleSet, settings: ReplaySettings) -> None:
-        self.tape, self.rules, self.settings = tape, rules, settings
+    def __init__(self, tape: Tape, rules: RuleSet, settings: BacktestSettings) -> None:
+        self.tape, self.rules, self.settings = tape, rules, settings.complete()
+        settings = self.settings
         schedule = build_schedule(tape, settings)
         #: Number of decisions.
         self.steps = int(np.count_nonzero(schedule[:, 2] == DECISION))
@@ -422,16 +423,6 @@ class Session:
         """Numbers of fills at the last but one and at the last decision."""
         return int(self._state[STATE_AT.fills_before]), int(self._state[STATE_AT.fills_then])
 
-    @property
-    def samples(self) -> np.ndarray:
-        """Samples of cash and equity so far, int64[s, S_COLS], columns `codes.S_*`."""
-        return _read_only(self._arrays["samples"][: self._state[STATE_AT.samples]])
-
-    @property
-    def refused(self) -> int:
-        """Number of orders that were not logged, because the order limit was reached or the replay was over."""
-        return int(self._state[STATE_AT.refused])
-
     def result(self) -> ReplayOutcome:
         """Build the outcome of the replay. Raises `ConfigError` before the end: call `step` until it returns False."""
         if not self.over:
@@ -452,7 +443,7 @@ class Session:
 
         positions, basis, bids = pairs("position"), pairs("basis"), pairs("price")
         return ReplayOutcome(
-            bankroll=self.settings.bankroll,
+            bankroll=MicroDollars(self.settings.bankroll or 0),
             cash=money("cash"),
             realised=money("realised"),
             fees=money("fees"),
@@ -469,10 +460,6 @@ class Session:
             fills=rows("fills"),
             samples=rows("samples"),
         )
-
-    def tag(self, order: int, tag: int) -> None:
-        """Set the tag of an order: an integer of the agent's choice, shown in tables of orders."""
-        self._arrays["orders"][order, O_TAG] = tag
 
     # Commands
 
@@ -528,12 +515,12 @@ def new_markets(tape: Tape, rules: RuleSet) -> np.ndarray:
     markets["numbers"] = tape.numbers[1]
     markets["fees"] = tape.fees
     units = tape.units if len(tape.units) else np.tile(np.array(rules.units, np.int64), (len(markets), 1))
-    for name, column in zip(("min_lots", "lot_step", "fee_unit", "balance_unit", "rebate_unit", "rebate_above"), units.T, strict=True):
+    for name, column in zip(UNITS, units.T, strict=True):
         markets[name] = column
     return _integer_rows(markets)
 
 
-def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.ndarray:
+def new_state(tape: Tape, rules: RuleSet, settings: BacktestSettings) -> np.ndarray:
     """Build the row of the account and the clock before the first event."""
     states = np.zeros(1, STATE)
     state = states[0]
@@ -549,6 +536,28 @@ def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.ndarra
     for name in ("order_latency", "data_latency", "max_orders", "max_resting"):
         state[name] = getattr(settings, name)
     return _integer_rows(states)
+
+
+#: Names of queue models, with the minimum and maximum of the number that follows a colon.
+_QUEUES = {"trade_only": None, "proportional": (1, 100), "optimistic": None, "sampled": (0, 10**6)}
+
+
+def parse_queue(name: str | None) -> tuple[Queue, int]:
+    """Return the queue model of a name and its number.
+
+    Names are `trade_only`, `optimistic`, `proportional` and `proportional:E` with an exponent (without one: 1), and `sampled:K` with the number
+    of a history. Raises `ConfigError` for other names.
+    """
+    model, colon, text = name.partition(":") if isinstance(name, str) else ("", "", "")
+    limits = _QUEUES.get(model)
+    if model in _QUEUES and not colon and model != "sampled":
+        return Queue[model.upper()], 1
+    if limits is not None and text.isascii() and text.isdecimal() and limits[0] <= int(text[:9]) <= limits[1]:
+        return Queue[model.upper()], int(text)
+    raise ConfigError(
+        f"reading a queue model: found {name!r:.60}; give trade_only, proportional, proportional:E with an exponent from 1 to 100, "
+        "optimistic, or sampled:K with the number of a history"
+    )
 
 
 def _integer_rows(records: np.ndarray) -> np.ndarray:

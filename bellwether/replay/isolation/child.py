@@ -22,10 +22,11 @@ import orjson
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import CALLBACKS, FRAMES, Agent, Callbacks, call_phase
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.limits import Limits, describe_error, format_traceback
+from bellwether.replay.agents.limits import describe_error, format_traceback
 from bellwether.replay.agents.loader import AgentSource, kind_of, load_agent_class
 from bellwether.replay.agents.port import store_tag
 from bellwether.replay.isolation.wire import Channel
+from bellwether.replay.settings import Limits
 
 #: Part of numba's error message without a writable cache.
 _UNCACHED = "cannot cache function"

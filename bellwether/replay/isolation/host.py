@@ -21,13 +21,14 @@ import orjson
 import bellwether
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import CALLBACKS, Callbacks, default_name
-from bellwether.replay.agents.limits import STEP_TIMEOUT, Failure, Limits, sanitize_line, sanitize_text
+from bellwether.replay.agents.limits import STEP_TIMEOUT, Failure, sanitize_line, sanitize_text
 from bellwether.replay.agents.loader import AgentSource, check_isolable
 from bellwether.replay.agents.port import News
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.isolation.bwrap import build_arguments, find_bwrap, interpreter
 from bellwether.replay.isolation.wire import STATE, Channel, ChannelClosed, ChannelTimeout, MalformedMessage, parse_message
 from bellwether.replay.local_port import LocalPort
+from bellwether.replay.settings import Limits
 
 _PROGRAM = (
     "import sys; from ast import literal_eval; sys.path[:] = literal_eval(sys.argv[1]); "

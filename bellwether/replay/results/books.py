@@ -7,11 +7,12 @@ from datetime import datetime
 import numpy as np
 import polars as pl
 
-from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine import Session
 from bellwether.replay.engine.codes import TickerStatus
 from bellwether.replay.results.frames import instants_of, prices_of, sizes_of
 from bellwether.replay.results.markouts import NONE
 from bellwether.replay.rules import rule_sets
+from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.tape.layout import PRINT, SETTLE, VOID, Tape, unpack
 from bellwether.replay.units import CENT, DOLLAR, MICROS, MILLISECOND, NO, SECOND
 from bellwether.tables.replay import BOOK_INSTANTS, BOOK_LEVELS, BOOK_PRICES, BOOKS
@@ -125,7 +126,7 @@ def sample_books(tape: Tape, markets: np.ndarray, times: np.ndarray) -> tuple[np
     tops = np.full((len(markets), len(times), 7), -1, np.int64)
     tops[:, :, IS_VALID] = 0
     lots = np.zeros((len(markets), 2, DOLLAR // CENT + 1, len(times)), np.int64)
-    session = Session(tape, next(iter(rule_sets().values())), ReplaySettings(cadence=_NEVER, sample_every=_NEVER, max_orders=0))
+    session = Session(tape, next(iter(rule_sets().values())), BacktestSettings(cadence=_NEVER, sample_every=_NEVER, max_orders=0))
     session.stop_at_news(times)
     done, stopped = 0, session.open() or session.advance()
     while done < len(times):

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.replay.engine import ReplayOutcome, ReplaySettings, Session
+from bellwether.replay.engine import ReplayOutcome, Session
 from bellwether.replay.engine import codes as c
 from bellwether.replay.engine.state import ORDER
 from bellwether.replay.rules import RuleSet
+from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.tape.build import allowed_levels, level_words
 from bellwether.replay.tape.layout import GRID, KINDS, Tape, pack, unpack
 from tests.reference.replay import Reference
@@ -27,7 +28,7 @@ OPEN = (STATUSES["pending"], STATUSES["resting"])
 REASONS = {"": 0, **{reason.name.lower(): int(reason) for reason in c.Reason if reason}}
 
 
-def compare(tape: Tape, rules: RuleSet, settings: ReplaySettings, agent: Callable[[], Agent]) -> Reference:
+def compare(tape: Tape, rules: RuleSet, settings: BacktestSettings, agent: Callable[[], Agent]) -> Reference:
     """Run `replay_both` with a new agent. An error names the shortest beginning of the tape on which the engines differ."""
     try:
         return replay_both(tape, rules, settings, agent())
@@ -99,7 +100,7 @@ def merge_parts(parts: Sequence[tuple[Tape, RuleSet]]) -> Recording:
     return portfolio([(recording(tape), rules) for tape, rules in parts])
 
 
-def replay_both(tape: Tape, rules: RuleSet, settings: ReplaySettings, act: Agent, *, merged: Recording | None = None) -> Reference:
+def replay_both(tape: Tape, rules: RuleSet, settings: BacktestSettings, act: Agent, *, merged: Recording | None = None) -> Reference:
     """Replay a tape with both engines and one agent. Returns the plain engine; fails at the first decision after which they differ.
 
     `seen`: recording for the plain engine, such as a portfolio that it merged separately.

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine import Session
 from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.codes import U_FILLED
 from bellwether.replay.rules import RuleSet, rule_set
+from bellwether.replay.settings import BacktestSettings
 from tests.reference.replay import Reference
 from tests.reference.replay.both_engines import REASONS, STATUSES, compare, recording
 from tests.reference.replay.random_tapes import SECOND, Behaviour, RandomAgent, Shape, random_tape
@@ -27,7 +28,7 @@ BY_VALUE = (4, 7, 40, 5, 1, 4, 0)
 
 RICH, POOR = 10**13, 40_000_000
 LIVE = rule_set("kalshi-2026-05-28")
-FAST = ReplaySettings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
+FAST = BacktestSettings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
 SUBCENT = Shape(tick=10, lot=1, spread_out=12)
 
 
@@ -36,7 +37,7 @@ def _like(rules: RuleSet = LIVE, **changes: object) -> RuleSet:
 
 
 #: Mode -> (rules, settings, shape of the tape).
-MODES: dict[str, tuple[RuleSet, ReplaySettings, Shape]] = {
+MODES: dict[str, tuple[RuleSet, BacktestSettings, Shape]] = {
     "kalshi-2021-07-01": (rule_set("kalshi-2021-07-01"), FAST, Shape(fees=NO_FEES)),
     "kalshi-2025-07-01": (rule_set("kalshi-2025-07-01"), FAST, Shape()),
     "kalshi-2026-03-09": (rule_set("kalshi-2026-03-09"), FAST, Shape(fees=WAIVED)),

@@ -9,9 +9,10 @@ from random import Random
 
 import pytest
 
-from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine import Session
 from bellwether.replay.engine.codes import O_FILLED
 from bellwether.replay.rules import RuleSet, rule_set
+from bellwether.replay.settings import BacktestSettings
 from bellwether.units import MicroDollars
 from tests.reference.replay import Reference
 from tests.reference.replay.both_engines import replay_both, tape_of
@@ -118,12 +119,12 @@ def script(rng: Random, steps: int, kind: str) -> list[list[tuple[str, tuple[int
     return calls
 
 
-def case(seed: int, kind: str) -> tuple[Recording, RuleSet, ReplaySettings, Iterator[list[tuple[str, tuple[int, ...]]]]]:
+def case(seed: int, kind: str) -> tuple[Recording, RuleSet, BacktestSettings, Iterator[list[tuple[str, tuple[int, ...]]]]]:
     rng = Random(seed)
     rules, terms = rng.choice(FEES) if kind == "fees" else (FREE, NO_FEES)
     made = recording(rng, rng.randint(8, 24), rng.randint(4, 9), terms)
     latency = rng.choice((0, 0, SECOND // 4)) if kind == "streams" else 0
-    settings = ReplaySettings(
+    settings = BacktestSettings(
         cadence=SECOND, sample_every=2 * SECOND, bankroll=MicroDollars(10**9), queue=rng.choice(MODELS), order_latency=latency
     )
     return made, rules, settings, iter(script(rng, 12, kind))

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine import Session
 from bellwether.replay.engine.schedule import build_schedule
 from bellwether.replay.preparation import merge_tapes, replace_units
 from bellwether.replay.rules import RuleSet, combine_rules, rule_set
+from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.tape import Tape
 from bellwether.replay.tape.layout import FEE_UNIT, LOT_STEP, TICKER_MASK, TICKER_SHIFT, UNIT_COLS
 from tests.reference.replay import Reference
@@ -20,7 +21,7 @@ from tests.reference.replay.both_engines import merge_parts, recording, replay_b
 from tests.reference.replay.random_tapes import SECOND, Behaviour, RandomAgent, Shape, random_tape
 from tests.reference.replay.test_engine import BY_SHARES, BY_SHARES_2, BY_VALUE, KALSHI, NO_FEES, POOR, RICH, WAIVED
 
-FAST = ReplaySettings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
+FAST = BacktestSettings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
 CENTS, SUBCENT = Shape(), Shape(tick=10, lot=1, spread_out=12)
 #: Rules, shape and start (quarters of a second after the first start) of each episode.
 Part = tuple[str, Shape, int]
@@ -29,7 +30,7 @@ KALSHI_AND_POLYMARKET: tuple[Part, ...] = (
     ("polymarket-2026-04-01", replace(SUBCENT, fees=BY_SHARES), 7),
 )
 #: Mode -> (parts, settings).
-MODES: dict[str, tuple[tuple[Part, ...], ReplaySettings]] = {
+MODES: dict[str, tuple[tuple[Part, ...], BacktestSettings]] = {
     "two venues": (KALSHI_AND_POLYMARKET, FAST),
     "two venues, poor": (KALSHI_AND_POLYMARKET, replace(FAST, bankroll=POOR)),
     "two venues, late": (KALSHI_AND_POLYMARKET, replace(FAST, order_latency=SECOND // 4, data_latency=SECOND // 2)),

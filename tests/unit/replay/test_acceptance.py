@@ -13,7 +13,7 @@ import pytest
 
 from bellwether.errors import SchemaError
 from bellwether.replay import AgentContext, Backtest, BacktestSettings, OrderError, load, prepare, run
-from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine import Session
 from bellwether.replay.engine import codes as c
 from bellwether.replay.engine.state import ORDER
 from bellwether.replay.results.metrics import max_drawdown, metrics, sharpe
@@ -90,7 +90,7 @@ class Play:
     def __init__(self, scene: Scene, fees: tuple[int, ...] | None = None, **settings: Any) -> None:
         chosen = {"cadence": SECOND, "bankroll": 1000 * MICROS, "queue": "trade_only", **settings}
         tape = scene.tape() if fees is None else replace(scene.tape(), fees=np.array([fees], np.int64))
-        self.session = Session(tape, RULES, ReplaySettings(**chosen))
+        self.session = Session(tape, RULES, BacktestSettings(**chosen))
         assert self.session.step()
 
     def order(self, order: str, tif: int | None = None, expires: int = 0) -> int:

@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -158,8 +157,7 @@ class LLMAgent(_Conversing):
             "episode": episode.id,
             "episode_digest": terms.tape_digest,
             "rules": terms.rules.name,
-            "settings": asdict(terms.settings),
-            "calls_per_step": ctx.calls_left,
+            "settings": terms.settings.values(),
             "engine": ENGINE_VERSION,
             "agent": self.name,
             "model": journal_model_name(self.model),

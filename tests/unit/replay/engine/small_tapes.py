@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine import Session
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.engine.kernel import best_bid, cancel, first_resting, next_step, order_price, place, strategy, tickers
 from bellwether.replay.rules import RuleSet, rule_set
+from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.tape.build import allowed_levels, level_words
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
 from bellwether.replay.units import CENT, DOLLAR, MILL, NO, SECOND, YES
@@ -54,7 +55,7 @@ BOOK = (level(0, YES, 4_500, 10_000), level(0, YES, 4_000, 20_000), level(0, NO,
 
 def session(small_tape: Tape, rules: RuleSet = FREE, **settings: Any) -> Session:
     """Return a session at its first decision, with a decision every second."""
-    opened = Session(small_tape, rules, replace(ReplaySettings(cadence=SECOND), **settings))
+    opened = Session(small_tape, rules, replace(BacktestSettings(cadence=SECOND), **settings))
     assert opened.step()
     return opened
 

@@ -10,7 +10,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay.engine import Session
 from bellwether.replay.engine import queue as kernels
 from bellwether.replay.engine.codes import Queue
-from bellwether.replay.engine.settings import parse_queue
+from bellwether.replay.engine.session import parse_queue
 from bellwether.replay.engine.state import ORDER
 from bellwether.replay.tape.layout import INVALID, TRADED, VALID
 from bellwether.replay.units import BUY, SECOND, YES

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine import Session
 from bellwether.replay.engine.codes import O_PRICE, O_REASON, O_STATUS, S_TS, Reason, Status, Tif
 from bellwether.replay.engine.session import ROWS
+from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.tape.layout import CLOSE, LEVEL, SETTLE, Tape, pack
 from bellwether.replay.units import BUY, NO, SECOND, YES
 from tests.unit.replay.engine.small_tapes import BOOK, FREE, LIVE, busy_tape, finish, follow, life, printed, session, tape
@@ -20,7 +21,7 @@ ENDS = (life(10, CLOSE), life(10, SETTLE, 10**6))
 
 
 def test_decisions_follow_the_grid_until_the_last_market_closes() -> None:
-    opened = Session(tape(*BOOK, *ENDS), FREE, ReplaySettings(cadence=4 * SECOND))
+    opened = Session(tape(*BOOK, *ENDS), FREE, BacktestSettings(cadence=4 * SECOND))
     seen = []
     while opened.step():
         seen.append((opened.step_index, opened.now // SECOND))
@@ -108,14 +109,14 @@ def test_one_by_one_and_many_at_once_are_the_same() -> None:
 
 def test_a_tape_without_events_has_one_sample_and_no_decision() -> None:
     empty = Tape(np.zeros(0, np.int64), np.zeros(0, np.int64), ("T0",), 5, 5)
-    opened = Session(empty, FREE, ReplaySettings())
+    opened = Session(empty, FREE, BacktestSettings())
     assert not opened.step()
     assert (opened.steps, opened.result().samples[:, S_TS].tolist()) == (0, [5])
 
 
 def test_settings_that_do_not_fit_the_tape_are_refused() -> None:
     with pytest.raises(ConfigError):
-        Session(tape(*BOOK, *ENDS), FREE, ReplaySettings(cadence=10))
+        Session(tape(*BOOK, *ENDS), FREE, BacktestSettings(cadence=10))
     for name, value in (
         ("cadence", 0),
         ("bankroll", -1),
@@ -124,7 +125,7 @@ def test_settings_that_do_not_fit_the_tape_are_refused() -> None:
         ("order_latency", True),
     ):
         with pytest.raises(ConfigError, match=name):
-            ReplaySettings(**{name: value})
+            BacktestSettings(**{name: value})
 
 
 def test_samples_are_on_their_grid_and_at_the_end_of_the_tape() -> None:
@@ -138,7 +139,7 @@ def test_samples_are_on_their_grid_and_at_the_end_of_the_tape() -> None:
 def test_events_of_markets_and_levels_that_a_tape_does_not_have_are_refused(word: int) -> None:
     wrong = Tape(np.array([0, SECOND]), np.array([pack(LEVEL, 0, YES, 45, 100), word]), ("T0",), 0, SECOND)
     with pytest.raises(ConfigError, match="event 1 is of ticker"):
-        Session(wrong, FREE, ReplaySettings())
+        Session(wrong, FREE, BacktestSettings())
 
 
 # Orders in transit
@@ -173,7 +174,7 @@ def test_a_quote_whose_amendment_is_in_transit_is_replaced() -> None:
 
 def test_a_run_with_more_rows_than_reserved_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ROWS, "fills", 64)
-    settings = ReplaySettings(cadence=SECOND, bankroll=10**12)
+    settings = BacktestSettings(cadence=SECOND, bankroll=10**12)
     with pytest.raises(ConfigError, match="it needs more rows than there are"):
         Session(busy_tape(), LIVE, settings).run_compiled(follow, np.array([200, 0]))
     opened = Session(busy_tape(), LIVE, settings)
@@ -184,7 +185,7 @@ def test_a_run_with_more_rows_than_reserved_is_refused(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("latency", [SECOND // 3, 5 * SECOND])
 def test_messages_in_transit_move_to_the_start_of_their_array(monkeypatch: pytest.MonkeyPatch, latency: int) -> None:
-    settings = ReplaySettings(cadence=SECOND, order_latency=latency, bankroll=10**12)
+    settings = BacktestSettings(cadence=SECOND, order_latency=latency, bankroll=10**12)
     whole = Session(busy_tape(), LIVE, settings)
     whole.run_compiled(follow, np.array([200, 0]))
     monkeypatch.setitem(ROWS, "messages", 256)
@@ -195,7 +196,7 @@ def test_messages_in_transit_move_to_the_start_of_their_array(monkeypatch: pytes
 
 def test_sessions_in_threads_do_not_disturb_each_other() -> None:
     def digest(_: int = 0) -> str:
-        opened = Session(busy_tape(), LIVE, ReplaySettings(cadence=SECOND))
+        opened = Session(busy_tape(), LIVE, BacktestSettings(cadence=SECOND))
         opened.run_compiled(follow, np.array([200, 0]))
         assert len(opened.fills) > 100
         return opened.result().digest()

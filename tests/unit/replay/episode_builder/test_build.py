@@ -14,7 +14,7 @@ import pytest
 from bellwether.errors import SchemaError
 from bellwether.recordings.frames import read_batches
 from bellwether.recordings.recording import RecordingRequest
-from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine import Session
 from bellwether.replay.engine.codes import O_COST, O_FEES, O_FILLED, O_PRICE, O_REASON, Reason
 from bellwether.replay.episode import Content, Episode, load, validate, write
 from bellwether.replay.episode_builder import (
@@ -33,6 +33,7 @@ from bellwether.replay.episode_builder import (
 from bellwether.replay.episode_builder.listings import fee_at
 from bellwether.replay.episode_builder.times import Times
 from bellwether.replay.rules import rule_set
+from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.tape.build import load_tape
 from bellwether.replay.tape.layout import unpack
 from bellwether.replay.units import BUY, MICROS, YES
@@ -361,7 +362,7 @@ def test_a_combo_on_a_grid_of_hundredths_of_a_cent_is_built_and_read(tmp_path: P
 
 def open_session(episode: Episode) -> Session:
     rules = rule_set("kalshi-2026-08-30")
-    return Session(load_tape(episode, rules), rules, ReplaySettings(cadence=SECOND, bankroll=1000 * MICROS))
+    return Session(load_tape(episode, rules), rules, BacktestSettings(cadence=SECOND, bankroll=1000 * MICROS))
 
 
 def test_orders_must_be_on_the_grid_of_their_time_and_trade_at_hundredths_of_a_cent(tmp_path: Path) -> None:

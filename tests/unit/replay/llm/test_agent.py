@@ -18,12 +18,13 @@ from bellwether.journal import Journal, Outcome
 from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.model import Model
 from bellwether.replay import Backtest, run
-from bellwether.replay.agents.limits import Limits, RunStopped
+from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.agents.llm import LLMReplay, Mismatch, Trajectory
 from bellwether.replay.agents.llm.agent import PURPOSE, _temperature
 from bellwether.replay.agents.llm.tools import MOST_CALLS
 from bellwether.replay.agents.llm.trajectory import Round
 from bellwether.replay.episode import read_pmb, write
+from bellwether.replay.settings import Limits
 from bellwether.replay.units import MINUTE
 from tests.unit.replay.episode.originals import structs
 from tests.unit.replay.llm.scripted_models import (

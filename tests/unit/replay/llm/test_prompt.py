@@ -15,8 +15,8 @@ import pytest
 from bellwether.replay.agents.llm.prompt import PRICES, SIZES, _titles, fees_text, grid_text, system_prompt
 from bellwether.replay.agents.port import Conditions
 from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
-from bellwether.replay.engine import ReplaySettings
 from bellwether.replay.rules import fee_terms, rule_set
+from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.units import CENT, DOLLAR
 
 QUADRATIC = {"type": "quadratic_with_maker_fees"}
@@ -34,7 +34,7 @@ def episode(rules: str = "kalshi-2025-07-01", titles: tuple[str, ...] = ("Rain",
 def prompt(rules: str = "kalshi-2025-07-01", fees: tuple[dict[str, str], ...] = (QUADRATIC, QUADRATIC), **settings: object) -> str:
     found = rule_set(rules)
     rows = np.stack([fee_terms(found, fee) for fee in fees])
-    terms = Conditions(found, ReplaySettings(**settings), rows, [cents_grid()] * len(fees))  # type: ignore[arg-type]
+    terms = Conditions(found, BacktestSettings(**settings), rows, [cents_grid()] * len(fees))  # type: ignore[arg-type]
     return system_prompt(episode(rules, tuple("ab"[: len(fees)]), found.venue), terms, 3)
 
 
@@ -74,7 +74,9 @@ def test_every_rule_set_has_a_prompt() -> None:
 
     for name, rules in rule_sets().items():
         rows = fee_terms(rules, {}).reshape(1, -1)
-        text = system_prompt(episode(name, ("a",), rules.venue), Conditions(rules, ReplaySettings(), rows, [np.arange(10, 10_000, 10)]), 3)
+        text = system_prompt(
+            episode(name, ("a",), rules.venue), Conditions(rules, BacktestSettings(), rows, [np.arange(10, 10_000, 10)]), 3
+        )
         assert text.startswith("You are a trading agent on ")
         assert not re.search(r"\bNone\b|\bnan\b|E[+-]\d", text), name
 
@@ -116,7 +118,7 @@ def test_a_portfolio_states_the_sizes_and_fees_of_each_venue() -> None:
     sets = [rule_set("kalshi-2026-05-28"), rule_set("polymarket-2026-04-01")]
     rows = [fee_terms(sets[0], QUADRATIC), fee_terms(sets[1], {"enabled": True, "category": "Weather"})]
     units = np.array([rules.units for rules in sets])
-    terms = Conditions(combine_rules(sets), ReplaySettings(), np.stack(rows), [cents_grid()] * 2, units)
+    terms = Conditions(combine_rules(sets), BacktestSettings(), np.stack(rows), [cents_grid()] * 2, units)
     text = system_prompt(episode(terms.rules.name, ("a", "b"), "kalshi+polymarket"), terms, 3)
     assert text.startswith("You are a trading agent on Kalshi and Polymarket, exchanges for binary event contracts.")
     assert "KX-0: orders are for at least 0.01 contracts, in steps of 0.01." in text
@@ -124,5 +126,5 @@ def test_a_portfolio_states_the_sizes_and_fees_of_each_venue() -> None:
     assert "rounded up to 0.01 cents, and the change of your balance down to 0.01 cents" in text
     assert "rounded to 0.001 cents. An order" in text
     for place, rules in enumerate(sets):
-        alone = Conditions(rules, ReplaySettings(), rows[place].reshape(1, -1), [cents_grid()])
+        alone = Conditions(rules, BacktestSettings(), rows[place].reshape(1, -1), [cents_grid()])
         assert all(line in text for line in fees_text(episode(rules.name, ("a",)), alone).splitlines() if line.startswith("| "))
