@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bellwether.replay import Agent, AgentContext, CompiledAgent
-from bellwether.replay.engine.kernel import best_bid, fill_ticker, next_step, position, quote, strategy, ticker_status, tickers
+from bellwether.replay.engine.kernel import best_bid, fills_of, next_step, position, quote, strategy, ticker_status, tickers
 from bellwether.replay.units import CONTRACT, DOLLAR
 
 
@@ -44,7 +44,7 @@ def follow(sim, params):
 @strategy
 def refill(sim, params, fill):
     """Update the quotes of the market in which a fill occurred."""
-    requote(sim, params, fill_ticker(sim, fill))
+    requote(sim, params, fills_of(sim)[fill].market)
 
 
 class CompiledMaker(CompiledAgent):

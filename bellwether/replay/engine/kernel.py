@@ -2,7 +2,9 @@
 
 A strategy is `@strategy def f(sim, params): while next_step(sim): ...`. Its callbacks are `@strategy def on_fill(sim, params, fill)`,
 `on_order(sim, params, update)`, `on_trade(sim, params, trade)`, `on_book(sim, params, ticker)` and `on_timer(sim, params, time)`. The
-numbers that they receive are read with `fill_order`, `update_order`, `trade_ticker` and the like, and are valid until the callback returns.
+numbers that they receive are indices of `fills_of(sim)`, `updates_of(sim)` and `trades_of(sim)`, and are valid until the callback returns.
+
+`orders_of(sim)` has the orders by number. `state` describes the fields of these records, which a strategy may read and not write.
 
 `sim` is the whole replay; `ticker` a code, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in $0.0001 of the side, sizes in lots of
 0.01 contract, money in micro-dollars, times in ns UTC. A strategy keeps its state in local variables or in `params`.
@@ -14,12 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 from bellwether.errors import OrderError
-from bellwether.replay.engine.book import count_resting, level_of
+from bellwether.replay.engine.book import level_of
 from bellwether.replay.engine.callbacks import NOTHING, ON_TIMER, call
 from bellwether.replay.engine.clock import AT_NEWS, AT_TIMER
-from bellwether.replay.engine.codes import AMEND, CANCEL, CANCEL_ALL, NEWS, NONE, PLACE, QUOTE, STEP, VALUE
+from bellwether.replay.engine.codes import AMEND, CANCEL, CANCEL_ALL, NEWS, PLACE, QUOTE, STEP, VALUE
 from bellwether.replay.engine.compilation import compiled, compiled_alone
-from bellwether.replay.engine.state import (
+from bellwether.replay.engine.state import (  # noqa: F401 - strategies import records from here
     call_engine,
     fills_of,
     markets_of,
@@ -77,12 +79,6 @@ def set_tag(sim, order, tag):
     if order >= 0:
         orders_of(sim)[order].tag = tag
     return order
-
-
-@compiled
-def tag_of(sim, order):
-    """Return the tag of an order as set by `set_tag`, 0 for none."""
-    return orders_of(sim)[order].tag if order >= 0 else 0
 
 
 @compiled
@@ -181,162 +177,6 @@ def ticker_status(sim, ticker):
 
 
 @compiled
-def order_status(sim, order):
-    """Return the `Status` of an order."""
-    return orders_of(sim)[order].status if order >= 0 else NONE
-
-
-@compiled
-def order_ticker(sim, order):
-    """Return the ticker of an order."""
-    return orders_of(sim)[order].market if order >= 0 else NONE
-
-
-@compiled
-def order_side(sim, order):
-    """Return the side of an order as sent: YES 0 or NO 1."""
-    return orders_of(sim)[order].side if order >= 0 else NONE
-
-
-@compiled
-def order_price(sim, order):
-    """Return the price of an order, in $0.0001 of its side as sent."""
-    return orders_of(sim)[order].price if order >= 0 else NONE
-
-
-@compiled
-def remaining(sim, order):
-    """Return the unfilled lots of an order."""
-    return orders_of(sim)[order].count - orders_of(sim)[order].filled if order >= 0 else 0
-
-
-@compiled
-def resting_count(sim, ticker):
-    """Return the number of the agent's resting orders in a ticker, or in all tickers for -1."""
-    return count_resting(sim, ticker)
-
-
-@compiled
 def first_resting(sim, ticker, bid_side):
     """Return the resting order with the highest price-time priority on a canonical side (bids for YES, or for NO), -1 for none."""
     return sides_of(sim)[2 * ticker + bid_side].head
-
-
-@compiled
-def next_resting(sim, order):
-    """Return the resting order that follows `order` in price-time priority on its canonical side, -1 for none."""
-    return orders_of(sim)[order].next if order >= 0 else NONE
-
-
-@compiled
-def fill_order(sim, fill):
-    """Return the order of a fill."""
-    return fills_of(sim)[fill].order
-
-
-@compiled
-def fill_ticker(sim, fill):
-    """Return the ticker of a fill."""
-    return fills_of(sim)[fill].market
-
-
-@compiled
-def fill_side(sim, fill):
-    """Return the side of a fill's order as sent: YES 0 or NO 1."""
-    return fills_of(sim)[fill].side
-
-
-@compiled
-def fill_action(sim, fill):
-    """Return the action of a fill's order: BUY 0 or SELL 1."""
-    return fills_of(sim)[fill].action
-
-
-@compiled
-def fill_price(sim, fill):
-    """Return the price of a fill, in $0.0001 of the order's side as sent."""
-    return fills_of(sim)[fill].price
-
-
-@compiled
-def fill_lots(sim, fill):
-    """Return the lots of a fill."""
-    return fills_of(sim)[fill].lots
-
-
-@compiled
-def fill_fee(sim, fill):
-    """Return the fee of a fill in micro-dollars."""
-    return fills_of(sim)[fill].fee
-
-
-@compiled
-def fill_role(sim, fill):
-    """Return the agent's role in a fill: TAKER 0 or MAKER 1."""
-    return fills_of(sim)[fill].role
-
-
-@compiled
-def fill_time(sim, fill):
-    """Return the time of a fill, ns UTC."""
-    return fills_of(sim)[fill].ts
-
-
-@compiled
-def update_order(sim, update):
-    """Return the order that an update concerns; `order_status` and the like return the order's current state."""
-    return updates_of(sim)[update].order
-
-
-@compiled
-def update_status(sim, update):
-    """Return the `Status` that an order had after an update."""
-    return updates_of(sim)[update].status
-
-
-@compiled
-def update_reason(sim, update):
-    """Return the `Reason` why an order was rejected or cancelled in an update, 0 for other updates."""
-    return updates_of(sim)[update].reason
-
-
-@compiled
-def update_filled(sim, update):
-    """Return how many lots of an order were filled in total after an update."""
-    return updates_of(sim)[update].filled
-
-
-@compiled
-def update_time(sim, update):
-    """Return the time of an update, ns UTC."""
-    return updates_of(sim)[update].time
-
-
-@compiled
-def trade_time(sim, trade):
-    """Return the time of a trade, ns UTC."""
-    return trades_of(sim)[trade].ts
-
-
-@compiled
-def trade_ticker(sim, trade):
-    """Return the ticker of a trade."""
-    return trades_of(sim)[trade].market
-
-
-@compiled
-def trade_price(sim, trade):
-    """Return the price of YES in a trade, in $0.0001."""
-    return trades_of(sim)[trade].price
-
-
-@compiled
-def trade_lots(sim, trade):
-    """Return the lots of a trade."""
-    return trades_of(sim)[trade].lots
-
-
-@compiled
-def trade_taker(sim, trade):
-    """Return the side that a trade's taker bought: YES 0 or NO 1."""
-    return trades_of(sim)[trade].taker_side

@@ -346,33 +346,26 @@ def decide(sim, params):
 @strategy
 def filled(sim, params, fill):
     params[1] += 1
-    if k.fill_role(sim, fill) == 1:
-        k.place(
-            sim,
-            k.fill_ticker(sim, fill),
-            1 - k.fill_side(sim, fill),
-            0,
-            98 * CENT - k.fill_price(sim, fill),
-            k.fill_lots(sim, fill),
-            GTC,
-            0,
-        )
+    made = k.fills_of(sim)[fill]
+    if made.role == 1:
+        k.place(sim, made.market, 1 - made.side, 0, 98 * CENT - made.price, made.lots, GTC, 0)
 
 
 @strategy
 def ordered(sim, params, update):
     params[2] += 1
-    order = k.update_order(sim, update)
-    if k.update_status(sim, update) == CANCELLED and k.update_filled(sim, update) > 0:
-        k.place(sim, k.order_ticker(sim, order), k.order_side(sim, order), 0, 10, params[0], GTC, 0)
+    change = k.updates_of(sim)[update]
+    order = k.orders_of(sim)[change.order]
+    if change.status == CANCELLED and change.filled > 0:
+        k.place(sim, order.market, order.side, 0, 10, params[0], GTC, 0)
 
 
 @strategy
 def printed(sim, params, trade):
     params[3] += 1
-    side = k.trade_taker(sim, trade)
-    price = k.trade_price(sim, trade) if side == 0 else DOLLAR - k.trade_price(sim, trade)
-    k.place(sim, k.trade_ticker(sim, trade), side, 0, price, k.trade_lots(sim, trade) // 100 + 1, IOC, 0)
+    done = k.trades_of(sim)[trade]
+    price = done.price if done.taker_side == 0 else DOLLAR - done.price
+    k.place(sim, done.market, done.taker_side, 0, price, done.lots // 100 + 1, IOC, 0)
 
 
 @strategy

@@ -10,7 +10,7 @@ from numba import njit
 
 from bellwether.replay.engine import Session
 from bellwether.replay.engine.codes import Tif
-from bellwether.replay.engine.kernel import best_bid, cancel, first_resting, next_step, order_price, place, strategy, tickers
+from bellwether.replay.engine.kernel import best_bid, cancel, first_resting, next_step, orders_of, place, strategy, tickers
 from bellwether.replay.rules import RuleSet, rule_set
 from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.tape.build import allowed_levels, level_words
@@ -99,7 +99,7 @@ def follow(sim, params):
         for ticker in range(tickers(sim)):
             for side in range(2):
                 order, bid = first_resting(sim, ticker, side), best_bid(sim, ticker, side)
-                if order >= 0 and order_price(sim, order) != bid:
+                if order >= 0 and orders_of(sim)[order].price != bid:
                     cancel(sim, order)
                     order = -1
                 if order < 0 and bid > 0:
