@@ -2,33 +2,7 @@
 
 `AgentContext` reaches the simulator only through the two methods of `Port`, so that an agent can run in this process (`local_port.LocalPort`) or in
 another one (`isolation.child.RemotePort`). Arguments are integers, strings or int64 arrays. Prices are in $0.0001 of the named side, sizes in
-lots of 0.01 contract, money in micro-dollars, times in ns UTC. market: number of a market; -1 means all markets where stated.
-
-| read | result |
-|---|---|
-| `now`, `sent` | time of the decision; number of orders sent so far |
-| `cash`, `available`, `equity` | cash; cash that resting orders do not reserve; cash plus positions at their present sale prices |
-| `bids`, `sizes`, `positions` | best bids (0 for none), sizes at them, and positions in YES and NO, int64[T, 2] |
-| `status` | bits of `codes.TickerStatus`, int64[T] |
-| `order` (id) | values of `ORDER_COLUMNS`; None for an unknown id |
-| `refusal` | code of the reason for which an order has no record |
-| `book` (market, depth or -1) | levels of the bids for YES and for NO, best first: pairs of price and lots |
-| `resting` (market or -1) | ids of resting orders, in price-time priority |
-| `points` (series, after) | times and values of an exogenous series that are known now, from index `after` on |
-| `trades` (market or -1) | recorded trades since the previous decision, int64[n, 5], columns `TRADE_COLUMNS` |
-| `fills` (market or -1, whole run 0 or 1) | own fills since the previous decision or of the run, int64[n, 9], columns `FILL_COLUMNS` |
-| `ledger` (market or -1) | rows of lots of YES and NO, their costs, realised P&L, fees and unrealised P&L |
-
-| send | result |
-|---|---|
-| `place` (market, side, action, price, lots, tif, expires, tag) | id of the order; -1 if the venue does not record it |
-| `place_many` (int64[n, 7] with `REQUEST_COLUMNS`, tag) | ids, int64[n] |
-| `cancel` (id), `cancel_many` (ids) | whether the order was resting; bool[n] |
-| `cancel_all` (market or -1) | number of cancelled orders |
-| `amend` (id, price, remaining lots) | code of the reason of a refusal, else 0 |
-| `quote` (market, YES price, NO price, lots, tag) | ids of the quotes, -1 for none. A price of 0 cancels, -1 leaves a quote unchanged |
-| `quote_many` (prices int64[T, 2], lots, tag) | ids, int64[T, 2] |
-| `timer` (time) | empty text, or the reason for which no timer was set |
+lots of 0.01 contract, money in micro-dollars, times in ns UTC.
 """
 
 from __future__ import annotations
@@ -45,6 +19,39 @@ if TYPE_CHECKING:
     from bellwether.replay.rules import RuleSet
     from bellwether.replay.settings import BacktestSettings
 
+#: Names of the calls of `Port.read`, with the types of their arguments: m number of a market, M the same or -1 for all, s number of a series, i
+#: integer, n integer from 0 on, t tag, 1 list of ids, 2 list of pairs of prices, 7 list of requests. Agents of this process can also read `conditions`.
+READS = {
+    "now": "",  # time of the decision
+    "sent": "",  # number of orders sent so far
+    "cash": "",
+    "available": "",  # cash that resting orders do not reserve
+    "equity": "",  # cash plus positions at their present sale prices
+    "bids": "",  # best bids for YES and NO, 0 for none, int64[T, 2]
+    "sizes": "",  # sizes at the best bids, int64[T, 2]
+    "positions": "",  # in YES and NO, int64[T, 2]
+    "status": "",  # bits of `codes.TickerStatus`, int64[T]
+    "order": "i",  # id: values of `ORDER_COLUMNS`; None for an unknown id
+    "refusal": "",  # code of the reason for which an order has no record
+    "book": "mi",  # market, depth or -1: levels of the bids for YES and for NO, best first, as pairs of price and lots
+    "resting": "M",  # ids of resting orders, in price-time priority
+    "points": "sn",  # series, first: times and values of an exogenous series that are known now, from an index on
+    "trades": "M",  # recorded trades since the previous decision, int64[n, 5], columns `TRADE_COLUMNS`
+    "fills": "Mi",  # market, whole run 0 or 1: own fills since the previous decision or of the run, int64[n, 9], columns `FILL_COLUMNS`
+    "ledger": "M",  # rows of lots of YES and NO, their costs, realised P&L, fees and unrealised P&L
+}
+#: Names of the calls of `Port.send`, likewise.
+SENDS = {
+    "place": "iiiiiiit",  # values of `REQUEST_COLUMNS`, tag: id of the order; -1 if the venue does not record it
+    "place_many": "7t",  # ids, int64[n]
+    "cancel": "i",  # whether the order was resting
+    "cancel_many": "1",  # whether each was resting, bool[n]
+    "cancel_all": "M",  # number of cancelled orders
+    "amend": "iii",  # id, price, remaining lots: code of the reason of a refusal, else 0
+    "quote": "miiit",  # market, price of YES, price of NO, lots, tag: ids of the quotes, -1 for none. A price of 0 cancels, -1 changes nothing
+    "quote_many": "2it",  # prices by market, lots, tag: ids, int64[T, 2]
+    "timer": "i",  # time: empty text, or the reason for which no timer was set
+}
 #: Columns of requests, trades, fills and order updates; all int64.
 REQUEST_COLUMNS = ("ticker", "side", "action", "price", "lots", "tif", "expires")
 TRADE_COLUMNS = ("time_ns", "ticker", "yes_price", "lots", "taker")

@@ -1,7 +1,7 @@
 """Messages between the simulator and the process of an isolated agent, each with a length prefix of four bytes.
 
 The simulator sends pickles, which the agent's process can trust. The agent's process sends JSON lists, which are untrusted: a name and
-arguments of `CALLS` or `REPORTS`, checked field by field. Integers are below 2^62 in absolute value; lists of integers become int64 arrays.
+arguments of a call of the port (`agents.port`) or of `REPORTS`, checked field by field. Integers are below 2^62 in absolute value; lists of integers become int64 arrays.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 
 from bellwether.replay.agents.arguments import LONGEST_TAG
+from bellwether.replay.agents.port import READS, SENDS
 
 #: Maximum size of an agent's message, bytes; enough for a `place_many` of 100,000 orders.
 MOST_BYTES = 16 << 20
@@ -27,31 +28,7 @@ _POLL_ERRORS = select.POLLHUP | select.POLLERR
 
 #: Observations that the simulator sends with each phase and after each order, so that reading them needs no message.
 STATE = ("now", "sent", "cash", "available", "bids", "positions", "status")
-#: Calls of a port that an agent's process may make, by message and name, with the types of their arguments: m number of a market, M the same or -1,
-#: s number of a series, i integer, n integer from 0 on, t tag, 1 list of ids, 2 list of pairs of prices, 7 list of requests.
-CALLS = {
-    "read": {
-        **dict.fromkeys((*STATE, "equity", "sizes", "refusal"), ""),
-        "order": "i",
-        "book": "mi",
-        "resting": "M",
-        "points": "sn",
-        "trades": "M",
-        "fills": "Mi",
-        "ledger": "M",
-    },
-    "send": {
-        "place": "iiiiiiit",
-        "place_many": "7t",
-        "cancel": "i",
-        "cancel_many": "1",
-        "cancel_all": "M",
-        "amend": "iii",
-        "quote": "miiit",
-        "quote_many": "2it",
-        "timer": "i",
-    },
-}
+_CALLS = {"read": READS, "send": SENDS}
 #: Numbers of texts in the other messages: the process is ready, the agent is loaded (name, parameters, kind, names of callbacks), cannot be loaded
 #: (reason) or failed (type, message, traceback), a phase is done.
 REPORTS = {"ready": 0, "loaded": 4, "refused": 1, "failed": 3, "done": 0}
@@ -89,7 +66,7 @@ def parse_message(body: bytes, markets: int = 0, series: int = 0) -> tuple[str, 
         types = "x" * REPORTS[kind]
         return kind, _convert_all(kind, values, types, {})
     name = values[0] if values and type(values[0]) is str else ""
-    types = CALLS.get(kind, {}).get(name, "unknown")
+    types = _CALLS.get(kind, {}).get(name, "unknown")
     if types == "unknown":
         raise MalformedMessage(f"the unknown request {message!r:.60}")
     ranges = {"m": (0, markets), "M": (-1, markets), "s": (0, series), "i": (1 - _LARGEST, _LARGEST), "n": (0, _LARGEST)}
