@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, cents, contracts
+from bellwether.replay.agents.arguments import SIDES
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.records import EpisodeInfo, Fill, OrderUpdate
 from bellwether.replay.agents.views import Market, Order
@@ -243,9 +244,6 @@ class _Bands:
         self.is_back = self._left * away <= 0
 
 
-_SIDES = {"yes": YES, "no": NO}
-
-
 class Pairs(Agent):
     """Agent that joins the best bids for YES and NO where a pair costs at most a limit, and completes each pair after a fill.
 
@@ -274,7 +272,7 @@ class Pairs(Agent):
 
     def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
         """Bid for the opposite side to complete the pair, at the limit less the price of the fill."""
-        other = NO if _SIDES[fill.side] == YES else YES
+        other = NO if SIDES[fill.side] == YES else YES
         position = ctx.position(fill.ticker)
         missing = abs(position.yes_lots - position.no_lots)
         if missing and (position.yes_lots < position.no_lots) == (other == YES):
@@ -283,7 +281,7 @@ class Pairs(Agent):
 
     def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
         """Remove a bid that has ended from the register."""
-        side = _SIDES[update.side]
+        side = SIDES[update.side]
         bid = self._bids.get((update.ticker, side))
         if bid is not None and bid.id == update.order and update.status != "resting":
             del self._bids[update.ticker, side]

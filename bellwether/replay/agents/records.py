@@ -10,10 +10,11 @@ from bellwether.replay.engine.codes import Reason, Role, Status
 from bellwether.replay.units import DOLLAR, cost
 from bellwether.units import CentiCents, Lots, MicroDollars
 
+#: Names of codes, by code.
 SIDES, ACTIONS = ("yes", "no"), ("buy", "sell")
 STATUSES = tuple(status.name.lower() for status in Status)
 REASONS = (None, *(reason.name.lower() for reason in Reason if reason))
-_ROLES = tuple(role.name.lower() for role in Role)
+ROLES = tuple(role.name.lower() for role in Role)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +238,7 @@ def to_fills(tickers: Sequence[str], tags: Mapping[int, str], rows: Iterable[Seq
             price,
             lots,
             fee,
-            _ROLES[role],
+            ROLES[role],
             MicroDollars(cost(price, lots) * (1 - 2 * action)),
             tags.get(order, ""),
         )

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from bellwether.replay.agents.arguments import TIFS
+from bellwether.replay.agents.records import ACTIONS, REASONS, ROLES, SIDES, STATUSES
 from bellwether.replay.engine import codes
-from bellwether.replay.engine.codes import Reason, Role, Status, Tif
-from bellwether.replay.results.markouts import NONE, markouts
-from bellwether.replay.results.metrics import HORIZONS, NEVER, end_time, metrics, payments
+from bellwether.replay.engine.codes import Reason, Role, Status
+from bellwether.replay.results.markouts import NEVER, NONE, markouts, payments
+from bellwether.replay.results.metrics import HORIZONS, end_time, metrics
 from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
 from bellwether.tables import Table
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, INSTANT, MARKET_PNL, ORDERS
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 
 #: Text for an order's unknown side, action, time in force or market.
 UNKNOWN = "unknown"
-
-_SIDES, _ACTIONS = ("yes", "no"), ("buy", "sell")
 
 #: Micro-dollars of a contract per $0.0001.
 _UNIT = MICROS // DOLLAR
@@ -65,14 +65,14 @@ def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
     columns: dict[str, pl.Series | np.ndarray] = {
         "order_id": np.arange(len(rows)),
         "ticker": _names_of(rows[:, codes.O_TICKER], backtest.tape.tickers),
-        "side": _names_of(rows[:, codes.O_SIDE], _SIDES),
-        "action": _names_of(rows[:, codes.O_ACTION], _ACTIONS),
-        "time_in_force": _names_of(rows[:, codes.O_TIF], [tif.name.lower() for tif in Tif]),
+        "side": _names_of(rows[:, codes.O_SIDE], SIDES),
+        "action": _names_of(rows[:, codes.O_ACTION], ACTIONS),
+        "time_in_force": _names_of(rows[:, codes.O_TIF], list(TIFS)),
         "price": prices_of(np.where((price > 0) & (price <= DOLLAR), price * _UNIT, NONE)),
         "size": sizes_of(count),
         "filled": sizes_of(rows[:, codes.O_FILLED]),
         "filled_as_taker": sizes_of(rows[:, codes.O_TAKEN]),
-        "status": _names_of(status, [member.name.lower() for member in Status]),
+        "status": _names_of(status, STATUSES),
         "reason": _reasons(reason, status),
         "sent_at": instants_of(rows[:, codes.O_SENT]),
         "arrived_at": instants_of(rows[:, codes.O_ARRIVED]),
@@ -96,9 +96,9 @@ def fills(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame
         "fill_id": np.arange(len(rows)),
         "order_id": rows[:, codes.F_ORDER],
         "ticker": _names_of(rows[:, codes.F_TICKER], backtest.tape.tickers),
-        "side": _names_of(rows[:, codes.F_SIDE], _SIDES),
-        "action": _names_of(rows[:, codes.F_ACTION], _ACTIONS),
-        "role": _names_of(rows[:, codes.F_ROLE], [role.name.lower() for role in Role]),
+        "side": _names_of(rows[:, codes.F_SIDE], SIDES),
+        "action": _names_of(rows[:, codes.F_ACTION], ACTIONS),
+        "role": _names_of(rows[:, codes.F_ROLE], ROLES),
         "price": prices_of(rows[:, codes.F_PRICE] * _UNIT),
         "size": sizes_of(rows[:, codes.F_LOTS]),
         "fee": _money(rows[:, codes.F_FEE]),
@@ -178,8 +178,7 @@ def _names_of(code: np.ndarray, names: Sequence[str]) -> pl.Series:
 def _reasons(reason: np.ndarray, status: np.ndarray) -> pl.Series:
     """Return the reason for which each order was rejected or cancelled, by name; `expired` for expired orders, null for orders without a reason."""
     code = np.where((reason == Reason.NONE) & (status == Status.EXPIRED), Reason.EXPIRED, reason)
-    names = pl.Series([None, *(member.name.lower() for member in Reason if member is not Reason.NONE)], dtype=pl.String())
-    return names.gather(code)
+    return pl.Series(REASONS, dtype=pl.String()).gather(code)
 
 
 def instants_of(ns: np.ndarray) -> pl.Series:

@@ -12,12 +12,13 @@ import numpy as np
 
 from bellwether.replay.engine.codes import F_ACTION, F_PRICE, F_SIDE, F_TICKER, F_TS
 from bellwether.replay.engine.compilation import compiled, compiled_allocating
-from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, cache_per_tape, unpack
+from bellwether.replay.tape.layout import CLOSE, INVALID, KIND_MASK, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, cache_per_tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
 
 #: Null in int64 columns of this module.
 NONE = np.iinfo(np.int64).min
-_NEVER = np.iinfo(np.int64).max
+#: Time of the payment of a market that the tape does not settle.
+NEVER = np.iinfo(np.int64).max
 
 #: Micro-dollars of a contract per $0.0001, and per half of it.
 _UNIT, _HALF = MICROS // DOLLAR, MICROS // DOLLAR // 2
@@ -33,14 +34,12 @@ class Tops:
         first: Index of the first row of each market, int64[T + 1], with the number of rows last.
         ts: Times, int64, ns UTC.
         worth: Value of a YES contract, int64, micro-dollars: the midpoint of bid and ask, after settlement the payout, `NONE` if unknown.
-        settled: Time of each market's settlement, int64[T], ns UTC; the maximum int64 without one.
         until: Time up to which the tape has books, ns UTC.
     """
 
     first: np.ndarray
     ts: np.ndarray
     worth: np.ndarray
-    settled: np.ndarray
     until: int
 
 
@@ -48,15 +47,25 @@ class Tops:
 def tops_of(tape: Tape) -> Tops:
     """Return the values of all markets of a tape after each change of their best prices. The result is cached with the tape."""
     count = len(tape.tickers)
-    settled = np.full(count, _NEVER, np.int64)
     rows = tuple(np.empty(len(tape), dtype) for dtype in (np.int32, np.int64, np.int64))
-    used = _tops(tape.ts, tape.event, (tape.starts, tape.prices), settled, rows)
+    used = _tops(tape.ts, tape.event, (tape.starts, tape.prices), count, rows)
     ticker = rows[0][:used]
     order = np.argsort(ticker, kind="stable")
     first = np.searchsorted(ticker[order], np.arange(count + 1))
     ts, worth = (column[order] for column in rows[1:])
     last = int(tape.ts[-1]) if len(tape) else tape.end
-    return Tops(first, ts, worth, settled, max(tape.end, last))
+    return Tops(first, ts, worth, max(tape.end, last))
+
+
+@cache_per_tape
+def payments(tape: Tape) -> np.ndarray:
+    """Return the time of each market's first settlement or void, int64[T], ns UTC; `NEVER` without one. The result is cached with the tape."""
+    kind = tape.event & KIND_MASK
+    rows = np.flatnonzero((kind == SETTLE) | (kind == VOID))
+    _, ticker, *_ = unpack(tape.event[rows])
+    times = np.full(len(tape.tickers), NEVER, np.int64)
+    np.minimum.at(times, ticker, tape.ts[rows])
+    return times
 
 
 @cache_per_tape
@@ -80,15 +89,15 @@ def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarra
     tops = tops_of(tape)
     columns = (np.ascontiguousarray(fills[:, column]) for column in (F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_TS))
     horizons = np.array([second * SECOND for second in seconds], np.int64)
-    return _markouts((tops.first, tops.ts, tops.worth, tops.settled, tops.until), tuple(columns), horizons)
+    return _markouts((tops.first, tops.ts, tops.worth, payments(tape), tops.until), tuple(columns), horizons)
 
 
 @compiled_allocating
-def _tops(ts, event, levels, settled, columns):  # type: ignore[no-untyped-def]
-    """Store the market and the columns of each row of `Tops` in chronological order, and the times of settlement. Returns the number of rows."""
+def _tops(ts, event, levels, tickers, columns):  # type: ignore[no-untyped-def]
+    """Store the market and the columns of each row of `Tops` in chronological order. Returns the number of rows."""
     out_ticker, out_ts, out_worth = columns
     start, prices = levels
-    tickers, rows = len(settled), 0
+    rows = 0
     size = np.zeros((2, len(prices)), np.int32)
     best = np.zeros((tickers, 2), np.int64)
     paid = np.full(tickers, NONE, np.int64)
@@ -110,7 +119,6 @@ def _tops(ts, event, levels, settled, columns):  # type: ignore[no-untyped-def]
             closed[ticker] = True
             if kind == SETTLE and paid[ticker] == NONE:
                 paid[ticker] = value
-                settled[ticker] = ts[index]
         else:
             continue
         if latest[ticker] < 0 or out_ts[latest[ticker]] != ts[index]:
@@ -130,7 +138,7 @@ def _tops(ts, event, levels, settled, columns):  # type: ignore[no-untyped-def]
 
 @compiled_allocating
 def _markouts(tops, fills, horizons):  # type: ignore[no-untyped-def]
-    first, ts, worth, settled, until = tops
+    first, ts, worth, paid_at, until = tops
     ticker, side, action, price, filled = fills
     result = np.full((len(ticker), len(horizons)), NONE, np.int64)
     for index in range(len(ticker)):
@@ -139,7 +147,7 @@ def _markouts(tops, fills, horizons):  # type: ignore[no-untyped-def]
         behind = low
         for column in range(len(horizons)):
             at = filled[index] + horizons[column]
-            if at > until and at < settled[market]:
+            if at > until and at < paid_at[market]:
                 continue
             behind = _behind(ts, behind if behind > low and ts[behind - 1] <= at else low, high, at)
             if behind == low:

@@ -15,9 +15,9 @@ import numpy as np
 from bellwether.replay.agents.arguments import EPOCH
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Reason, Role, Status
-from bellwether.replay.results.markouts import NONE, markouts
+from bellwether.replay.results.markouts import NONE, markouts, payments
 from bellwether.replay.rules import PMB
-from bellwether.replay.tape.layout import KIND_MASK, SETTLE, VOID, Tape, cache_per_tape, unpack
+from bellwether.replay.tape.layout import Tape
 from bellwether.replay.units import BUY, CONTRACT, MICROS, SECOND, YES, dollars
 from bellwether.units import MicroDollars
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 HORIZONS = (1, 5, 30, 300)
 #: Nanoseconds of a year of 365.25 days: 525,960 minutes.
 YEAR = 31_557_600_000_000_000
-#: Time of the payment of a market that the tape does not settle.
-NEVER = np.iinfo(np.int64).max
 
 
 def metrics(backtest: RunRecord, *, known_at: datetime | None = None) -> dict[str, Any]:
@@ -138,17 +136,6 @@ def time_in_market(tape: Tape, fills: np.ndarray, *, apart: bool = False) -> flo
     order = np.argsort(times, kind="stable")
     held = np.cumsum(steps[order])[:-1] > 0
     return int(np.diff(times[order])[held].sum()) / (until - tape.start)
-
-
-@cache_per_tape
-def payments(tape: Tape) -> np.ndarray:
-    """Return the time of each market's first settlement or void, int64[T], ns UTC; `NEVER` without one. The result is cached with the tape."""
-    kind = tape.event & KIND_MASK
-    rows = np.flatnonzero((kind == SETTLE) | (kind == VOID))
-    _, ticker, *_ = unpack(tape.event[rows])
-    times = np.full(len(tape.tickers), NEVER, np.int64)
-    np.minimum.at(times, ticker, tape.ts[rows])
-    return times
 
 
 def _money_metrics(backtest: RunRecord) -> dict[str, Any]:

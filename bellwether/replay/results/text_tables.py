@@ -143,7 +143,7 @@ def _queue_cells(row: Mapping[str, Any], heads: Sequence[str]) -> tuple[str, ...
     if not heads or not row["queues"]:
         return (NOTHING,) * len(heads)
     median, won, low, high = _format_queues(row)
-    return (f"{median}, {won}" if low == high else f"{median}, {won} ({_range(low, high)})",)
+    return (f"{median}, {won}" if low == high else f"{median}, {won} ({low}…{high})",)
 
 
 def queue_note(row: Mapping[str, Any]) -> str:
@@ -158,11 +158,6 @@ def _format_queues(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     """Format the median of the P&L over sampled queue histories, the share with a profit, and the ends of the range."""
     median, low, high = (format_signed(row[f"queue_pnl_{name}"]) for name in ("median", "low", "high"))
     return median, percent(row["queue_profitable"], 0, "%"), low, high
-
-
-def _range(first: str, last: str) -> str:
-    """Join the two ends of a range as one text; equal ends are written once."""
-    return first if first == last else f"{first}…{last}"
 
 
 def format_signed(value: Decimal | float) -> str:
