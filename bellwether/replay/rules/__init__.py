@@ -1,10 +1,9 @@
 """Rule sets and fees of the venues: versioned data, exact integers."""
 
-from bellwether.replay.rules.fees import FEE_COLS, Accumulator, FillFee, OrderFees, fee_terms, kalshi_fee, trade_fee
+from bellwether.replay.rules.fees import Accumulator, FillFee, OrderFees, fee_terms, trade_fee
 from bellwether.replay.rules.ruleset import PMB, PMB_RULES, FeeRates, RuleSet, combine_rules, rule_set, rule_sets, rules_for
 
 __all__ = [
-    "FEE_COLS",
     "PMB",
     "PMB_RULES",
     "Accumulator",
@@ -14,7 +13,6 @@ __all__ = [
     "RuleSet",
     "combine_rules",
     "fee_terms",
-    "kalshi_fee",
     "rule_set",
     "rule_sets",
     "rules_for",

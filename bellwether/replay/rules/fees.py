@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 Role = Literal["taker", "maker"]
 Action = Literal["buy", "sell"]
 
-#: Columns of a row of terms. The kind is the formula, num/den its reduced rate.
-FEE_COLS = ("taker_kind", "taker_num", "taker_den", "maker_kind", "maker_num", "maker_den", "waiver_until")
-
 #: Kinds. FREE: no fee. QUADRATIC: rate × contracts × P × (1 − P) dollars, rounded up to the fee unit. BY_SHARES: rate × contracts ×
 #: (P × (1 − P))^e dollars, BY_VALUE: the same times P, the price of the side that was traded; both rounded half up to the
 #: fee unit, and an amount below one unit is nothing; e = 1, or the number in the name: 2, 0, or HALF for a square root.
@@ -203,16 +200,6 @@ class OrderFees:
         trade = trade_fee(self._rules, self._terms, size, at, role)
         with localcontext(prec=_DIGITS):
             return self._accumulator.add(size * at if action == "sell" else -size * at, trade)
-
-
-def kalshi_fee(
-    rules: RuleSet, contracts: Decimal | str | int, price: Decimal | str, fee: Mapping[str, Any] | None = None, *, role: Role = "taker"
-) -> Decimal:
-    """Compute Kalshi's trade fee of one fill in dollars. fee: the market's fee terms (see `fee_terms`).
-
-    It is multiplier × coefficient × contracts × price × (1 − price), rounded up to the rules' unit.
-    """
-    return trade_fee(rules, fee_terms(rules, fee).tolist(), Decimal(contracts), Decimal(price), role)
 
 
 def trade_fee(rules: RuleSet, terms: Sequence[int], contracts: Decimal, price: Decimal, role: Role) -> Decimal:

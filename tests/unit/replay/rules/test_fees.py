@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.replay.rules import Accumulator, OrderFees, fee_terms, kalshi_fee, rule_set, rule_sets, rules_for, trade_fee
+from bellwether.replay.rules import Accumulator, OrderFees, fee_terms, rule_set, rule_sets, rules_for, trade_fee
 from bellwether.replay.rules.fees import (
     BY_SHARES,
     BY_SHARES_0,
@@ -67,8 +67,8 @@ def test_a_rebate_came_above_a_cent_and_later_comes_at_a_unit():
     [(1, "0.5", "0.0175", "0.02"), (100, "0.5", "1.75", "1.75"), (100, "0.05", "0.3325", "0.34"), (100, "0.99", "0.0693", "0.07")],
 )
 def test_takers_pay_in_hundredths_of_a_cent_or_in_cents(contracts: int, price: str, exact: str, cent: str):
-    assert kalshi_fee(SPRING, contracts, price) == Decimal(exact)
-    assert kalshi_fee(rule_set("kalshi-2025-07-01"), contracts, price) == Decimal(cent)
+    assert OrderFees(SPRING).fill(contracts, price).trade == Decimal(exact)
+    assert OrderFees(rule_set("kalshi-2025-07-01")).fill(contracts, price).trade == Decimal(cent)
 
 
 SIZES = st.integers(1, 10_000).map(lambda lots: Decimal(lots) / 100)
@@ -95,14 +95,14 @@ def test_balances_stay_in_their_unit_and_no_fill_is_paid_for(name: str, fills: l
 def test_the_fee_is_the_least_multiple_of_its_unit_that_covers_the_formula(lots: int, price: int):
     exact = Decimal(7 * lots * price * (10_000 - price)) / Decimal(10**12)
     for rules in (rule_set("kalshi-2025-07-01"), SPRING, AUTUMN):
-        fee, unit = kalshi_fee(rules, Decimal(lots) / 100, Decimal(price) / 10_000), Decimal(rules.fee_unit).scaleb(-6)
+        fee, unit = OrderFees(rules).fill(Decimal(lots) / 100, Decimal(price) / 10_000).trade, Decimal(rules.fee_unit).scaleb(-6)
         assert fee % unit == 0 and 0 <= fee - exact < unit
 
 
 def test_a_size_or_price_that_cannot_be_is_refused():
     for contracts, price in (("-1", "0.5"), ("1", "1.01"), ("NaN", "0.5"), ("1", "-0.1")):
         with pytest.raises(ConfigError):
-            kalshi_fee(SPRING, contracts, price)
+            OrderFees(SPRING).fill(contracts, price)
 
 
 # Rule sets: selection by day, and data restricted to values that the code supports
