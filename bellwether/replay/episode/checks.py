@@ -161,10 +161,10 @@ def _check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], repo
 
 def _check_source(metadata: Metadata, report: Report) -> None:
     """Check that each book frame that was received was either applied to a book or lies in a gap of one; warn about lost trades."""
-    stated = (metadata.source.get(name) for name in ("unapplied", "uncovered", "trades_lost"))
-    unapplied, uncovered, lost = (value if type(value) is int else None for value in stated)
-    if uncovered or (unapplied and uncovered is None):
-        message = f"{uncovered or unapplied} received frames of books were neither applied nor in a gap of a readable book"
+    stated = (metadata.source.get(name) for name in ("uncovered", "trades_lost"))
+    uncovered, lost = (value if type(value) is int else None for value in stated)
+    if uncovered:
+        message = f"{uncovered} received frames of books were neither applied nor in a gap of a readable book"
         report.add(ERROR, "gaps", f"reading {METADATA}: {message}; build it again from the recording", METADATA)
     if lost:
         message = f"{lost} messages of trade subscriptions were lost; resting orders fill less than they would have"

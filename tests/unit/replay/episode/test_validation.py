@@ -269,9 +269,7 @@ def test_nobody_winning_is_a_note_where_nobody_must(tmp_path: Path) -> None:
 
 
 def test_frames_that_were_received_and_not_applied_lie_in_gaps(tmp_path: Path) -> None:
-    for number, (source, valid) in enumerate(
-        [({"unapplied": 25471}, False), ({"unapplied": 25471, "uncovered": 3}, False), ({"unapplied": 25471, "uncovered": 0}, True)]
-    ):
+    for number, (source, valid) in enumerate([({"unapplied": 25471, "uncovered": 3}, False), ({"unapplied": 25471, "uncovered": 0}, True)]):
         native = Native()
         native.metadata["source"] = source
         assert validate(native.write(tmp_path / str(number))).is_valid == valid
