@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import datetime
 from decimal import Decimal
@@ -199,14 +200,23 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, *, dry_run
     They become a forecaster of the benchmark, and of the arena in the weeks of their markets. Forecasts that are already stored stay unchanged. If
     any line is refused, nothing is stored, and the command exits with 1.
     """
-    from bellwether.submissions import Submissions, validate_rows
     from bellwether.submissions.files import assign_week, read_forecasts
+
+    table = read_forecasts(file)
+    rows = table.frame if week is None else assign_week(table.frame, week.date())
+    submit_rows(rows, table.place, forecaster, dry_run=dry_run)
+
+
+def submit_rows(rows: pl.DataFrame, place: Callable[[int], str], forecaster: str | None, *, dry_run: bool) -> None:
+    """Store the forecasts in `rows` if all are valid, and print the result. Exits with 1 if any row is refused.
+
+    rows: from `bellwether.submissions.files`. place: formats the location of a row. forecaster: name for rows without one.
+    """
+    from bellwether.submissions import Submissions, validate_rows
     from bellwether.submissions.weeks import load_arena_families, load_markets, load_weeks
 
     config = settings()
-    table, store = read_forecasts(file), Submissions(config.submissions_path)
-    rows = table.frame if week is None else assign_week(table.frame, week.date())
-    lake = Lake.of(config)
+    store, lake = Submissions(config.submissions_path), Lake.of(config)
     weeks = load_weeks(lake, methodologies(config.registry))
     taken = [*load_registered(), *load_arena_families(lake)]
     with nullcontext() if dry_run else store.lock():
@@ -215,9 +225,9 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, *, dry_run
         stores = not (dry_run or checked.refused.height)
         if stores:
             store.add(checked.accepted)
-    refused_lines = [(table.place(row), reason) for row, reason in checked.refused.head(_SHOWN).iter_rows()]
-    for place, reason in refused_lines:
-        console().print(f"{place}: {visible(reason)}", markup=False, highlight=False, soft_wrap=True)
+    refused_lines = [(place(row), reason) for row, reason in checked.refused.head(_SHOWN).iter_rows()]
+    for location, reason in refused_lines:
+        console().print(f"{visible(location)}: {visible(reason)}", markup=False, highlight=False, soft_wrap=True)
     if (more := checked.refused.height - len(refused_lines)) > 0:
         console().print(f"and {more:,} more")
     valid = pl.concat([checked.accepted, checked.unchanged])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,17 @@ import polars as pl
 
 from bellwether.console import console
 from bellwether.errors import ConfigError, suggestion
+from bellwether.files import atomic_file
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import query
 from bellwether.publish import export as write_dataset
 from bellwether.questions import ReleaseName, releases
 from bellwether.questions import release as named
 from bellwether.settings import settings
-from bellwether.tables import table
+from bellwether.tables import Table, table
+from bellwether.tables.benchmark import FORECASTS
+from bellwether.untrusted_text import visible
+from cli.benchmark import submit_rows
 from cli.delays import warn_of_delays
 from cli.options import DAY
 
@@ -67,13 +72,25 @@ def _export_cohort(cohort: str, target: str, *, without_prompts: bool = False) -
     console().print(f"{written}: {counts}", markup=False, soft_wrap=True)
 
 
+def _export_logs(release: str, target: str, *, forecasters: tuple[str, ...] = ()) -> None:
+    """Write the forecasts as logs of Inspect AI."""
+    _require_extra("inspect", "inspect_ai")
+    from bellwether.bridges.inspect_ai import write_logs
+
+    questions, forecasts = read_questions(release), read_forecasts(release, forecasters)
+    written = write_logs(questions, forecasts, Path(target))
+    console().print(f"{forecasts.height:,} samples in {len(written)} logs; open them: inspect view --log-dir {target}", soft_wrap=True)
+
+
 #: Formats of releases and cohorts: the function that writes one, and its options.
 _EXPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
     "arena": (_export_cohort, frozenset({"without_prompts"})),
     "huggingface": (_export_dataset, frozenset({"license_id", "repository", "private"})),
+    "inspect": (_export_logs, frozenset({"forecasters"})),
 }
 _TABLES = "delta"
 _FLAGS = {
+    "forecasters": "--forecaster",
     "license_id": "--license",
     "repository": "--upload",
     "private": "--private",
@@ -87,6 +104,10 @@ _FLAGS = {
 @cloup.option("--to", "target", required=True, metavar="FOLDER|FILE|URL", help="Target; an earlier export is replaced.")
 @cloup.option(
     "--format", "form", type=click.Choice([*_EXPORTS, _TABLES]), default="huggingface", show_default=True, help="Format of the export."
+)
+@cloup.option_group(
+    "Options of inspect",
+    cloup.option("--forecaster", "forecasters", multiple=True, metavar="NAME", help="Forecaster; repeatable.  [default: all]"),
 )
 @cloup.option_group(
     "Options of huggingface",
@@ -131,3 +152,70 @@ def read_questions(release: str) -> pl.DataFrame:
         raise ConfigError(f"exporting {release!r}: the warehouse has no such release; {suggestion(release, published)}")
     warn_of_delays([table("benchmark/questions")], published=True)
     return questions
+
+
+def read_forecasts(release: str, forecasters: tuple[str, ...] = ()) -> pl.DataFrame:
+    """Read the forecasts of a release from the published warehouse. forecasters: names, by default all. Raises `ConfigError` for a forecaster
+    without forecasts, and for a release without any.
+    """
+    frame = read_rows(FORECASTS, release)
+    names = frame["forecaster"].unique().sort().to_list()
+    for name in forecasters:
+        if name not in names:
+            raise ConfigError(f"exporting {release!r}: {name!r} has no forecasts of it; {suggestion(name, names)}")
+    if frame.is_empty():
+        raise ConfigError(f"exporting {release!r}: it has no forecasts; `bellwether release {release}` collects some")
+    return frame.filter(pl.col("forecaster").is_in(forecasters or names))
+
+
+def read_rows(source: Table, release: str) -> pl.DataFrame:
+    """Read the rows of a release from a benchmark table of the published warehouse."""
+    frame = query(settings().warehouse_uri, f"FROM {source.group}.{source.short_name} WHERE release = $release", {"release": release})
+    return frame.cast(dict(source.schema))
+
+
+def _require_extra(extra: str, module: str) -> None:
+    """Raise `ConfigError` if the package of an extra is not installed."""
+    if find_spec(module) is None:
+        raise ConfigError(f"the extra `{extra}` is not installed; run `pip install -e '.[{extra}]'`")
+
+
+def _import_log(path: Path, *, forecaster: str | None, target: Path | None, dry_run: bool) -> None:
+    """Submit the forecasts of Inspect logs, or write them to a file."""
+    _require_extra("inspect", "inspect_ai")
+    from bellwether.bridges.inspect_ai import read_logs
+    from bellwether.submissions.files import select_columns
+
+    imported = read_logs(path, forecaster)
+    for text in imported.left_out[:_SHOWN]:
+        console().print(f"left out: {visible(text)}", markup=False, highlight=False, soft_wrap=True)
+    if (more := len(imported.left_out) - _SHOWN) > 0:
+        console().print(f"and {more:,} more left out")
+    if target is None:
+        rows = select_columns(imported.table)
+        submit_rows(rows.frame, rows.place, forecaster, dry_run=dry_run)
+        return
+    with atomic_file(target) as draft:
+        imported.table.frame.write_csv(draft)
+    console().print(f"{imported.table.frame.height:,} forecasts in {target}; next: bellwether score {target}", markup=False, soft_wrap=True)
+
+
+#: Maximum number of samples left out that are printed.
+_SHOWN = 20
+
+#: Formats of forecasts: the function that imports a file.
+_IMPORTS: dict[str, Callable[..., None]] = {"inspect": _import_log}
+
+
+@click.command("import")
+@click.argument("path", metavar="FILE|FOLDER", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice([*_IMPORTS]), required=True, help="Format of the file.")
+@click.option("--forecaster", metavar="NAME", help="Name of the forecaster.  [default: the model's name]")
+@click.option("--to", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write a CSV for `bellwether score`; submit nothing.")
+@click.option("--dry-run", is_flag=True, help="Check every forecast; store nothing.")
+def import_(path: Path, form: str, **options: Any) -> None:
+    """Submit the forecasts in a file of another tool, as `bellwether submit` does (docs/bridges.md).
+
+    If any forecast is refused, nothing is stored, and the command exits with 1.
+    """
+    _IMPORTS[form](path, **options)

@@ -30,12 +30,16 @@ def read_forecasts(path: Path) -> ForecastTable:
 
     Formats as in `bellwether score`. Raises `ScoringError` if the file cannot be read or lacks a column.
     """
-    table = read_table(path)
+    return select_columns(read_table(path))
+
+
+def select_columns(table: ForecastTable) -> ForecastTable:
+    """Return the columns of a submission in the table `table`, as `read_forecasts` does. Raises `ScoringError` if it lacks a column."""
     present = table.frame.columns
     chosen = {column: next(iter(find_named(present, names)), None) for column, names in COLUMNS.items()}
     for column in [*COLUMNS][:_REQUIRED]:
         if chosen[column] is None:
-            raise ScoringError(f"{path}: no column {COLUMNS[column][0]} among {format_names(present)}; add it, or rename one")
+            raise ScoringError(f"{table.source}: no column {COLUMNS[column][0]} among {format_names(present)}; add it, or rename one")
     rows = table.frame.select(pl.col(name).alias(column) for column, name in chosen.items() if name is not None)
     return ForecastTable(table.source, rows.with_row_index("row"), table.place)
 
