@@ -21,7 +21,7 @@ from bellwether.questions import ReleaseName, releases
 from bellwether.questions import release as named
 from bellwether.settings import settings
 from bellwether.tables import Table, table
-from bellwether.tables.benchmark import FORECASTS
+from bellwether.tables.benchmark import FORECASTS, SCORES
 from bellwether.untrusted_text import visible
 from cli.benchmark import submit_rows
 from cli.delays import warn_of_delays
@@ -52,7 +52,17 @@ def _export_dataset(release: str, target: str, *, license_id: str = "mit", repos
     if private and repository is None:
         raise ConfigError("exporting: --private is for an upload; name the dataset with --upload OWNER/NAME, or leave --private out")
     recipe = named(release) if ReleaseName.parse(release).base in releases() else None
-    written = write_dataset(read_questions(release), target, world=settings().world, recipe=recipe, license_id=license_id)
+    forecasts, scores = (read_rows(name, release) for name in (FORECASTS, SCORES))
+    written = write_dataset(
+        read_questions(release),
+        target,
+        forecasts=forecasts,
+        scores=scores,
+        world=settings().world,
+        recipe=recipe,
+        license_id=license_id,
+        repository=repository,
+    )
     console().print(f"{written.rows} questions of {release} in {written.folder}", markup=False, soft_wrap=True)
     if repository is not None:
         console().print(f"published at {upload(written.folder, repository, private=private)}", markup=False, soft_wrap=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -11,10 +12,12 @@ import polars as pl
 from bellwether.pages.markdown import render
 from bellwether.questions.release import Release, digest
 from bellwether.settings import World
-from bellwether.tables.benchmark import HORIZONS, QUESTIONS
+from bellwether.tables.benchmark import HORIZONS
 
 CARD = "README.md"
 DATA = "data/test-00000-of-00001.parquet"
+FORECASTS = "forecasts/test-00000-of-00001.parquet"
+SCORES = "scores/test-00000-of-00001.parquet"
 #: Marker in every card, so that only earlier exports are replaced.
 MARK = "<!-- bellwether-release -->"
 
@@ -24,6 +27,7 @@ _FEATURES: Mapping[pl.DataType, str] = {
     pl.Float64(): "float64",
     pl.Int32(): "int32",
     pl.Int64(): "int64",
+    pl.Boolean(): "bool",
     pl.Datetime("us", "UTC"): "timestamp[us, tz=UTC]",
 }
 #: The Hub's size classes by their upper limit of rows, exclusive.
@@ -36,26 +40,56 @@ _WORLDS = {
 }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Table of an exported dataset: the name of its configuration, its file, its rows, and the meaning of each column. The questions are first."""
+
+    name: str
+    file: str
+    rows: pl.DataFrame
+    columns: Mapping[str, str]
+
+
 def is_export(folder: Path) -> bool:
     """Return True if a folder contains a release exported by Bellwether."""
     written = folder / CARD
     return (folder / DATA).is_file() and written.is_file() and MARK in written.read_text(encoding="utf-8", errors="replace")
 
 
-def card(questions: pl.DataFrame, schema: pl.Schema, *, world: World, recipe: Release | None, license_id: str) -> str:
+def citation(questions: pl.DataFrame) -> str:
+    """Return the BibTeX entry of a release. questions: its rows."""
+    first = questions.row(0, named=True)
+    key = "".join(character if character.isalnum() else "_" for character in first["release"])
+    return f"""@misc{{bellwether_{key},
+  title = {{Bellwether release {first["release"]}}},
+  author = {{{{The Bellwether developers}}}},
+  year = {{{max(questions["known_at"]):%Y}}},
+  note = {{Version {first["version"]}, SHA-256 {digest(questions)}}}
+}}"""
+
+
+def card(questions: pl.DataFrame, parts: Sequence[Part], *, world: World, recipe: Release | None, license_id: str) -> str:
     """Render the dataset card (Markdown with a YAML header) of one release.
 
-    questions: rows of benchmark/questions of one release. schema: of the published file. recipe: described if it made these questions.
+    questions: rows of benchmark/questions of one release. parts: tables of the dataset. recipe: described if it made these questions.
     """
     first, yes, closes = questions.row(0, named=True), questions["ground_truth"] == "yes", sorted(questions["close_time"])
-    described = {column.name: column.description for column in QUESTIONS.columns}
     counted = questions.group_by("source", "category").agg(n=pl.len(), yes=(pl.col("ground_truth") == "yes").mean())
     context = {
         "license_id": license_id,
         "title": f"Bellwether {first['release']}",
         "quoted_title": json.dumps(f"Bellwether {first['release']}"),
         "size": next((name for limit, name in _SIZES if questions.height < limit), "100K<n<1M"),
-        "columns": [(name, _FEATURES[dtype], described[name]) for name, dtype in schema.items()],
+        "parts": [
+            {
+                "name": part.name,
+                "folder": part.file.partition("/")[0],
+                "rows": part.rows.height,
+                "columns": [(name, _FEATURES[dtype], part.columns[name]) for name, dtype in part.rows.schema.items()],
+            }
+            for part in parts
+        ],
+        "citation": citation(questions),
         "rows": questions.height,
         "mark": MARK,
         "world": _WORLDS[world],

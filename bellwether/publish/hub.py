@@ -13,6 +13,7 @@ from bellwether.files import local_copy
 from bellwether.models.providers import is_well_formed
 from bellwether.places import place
 from bellwether.publish.card import CARD, is_export
+from bellwether.publish.croissant import CROISSANT, EVAL_RESULTS
 from bellwether.untrusted_text import redact
 
 if TYPE_CHECKING:
@@ -61,8 +62,9 @@ def _upload(folder: Path, repository: str, private: bool, token: str) -> str:
         address = str(hub.create_repo(repository, repo_type="dataset", private=private, exist_ok=True))
         if private:
             _require_private(hub, repository)
+        written = [CARD, CROISSANT, "*/test-*.parquet", f"{EVAL_RESULTS}/*"]
         hub.upload_folder(
-            repo_id=repository, repo_type="dataset", folder_path=folder, allow_patterns=[CARD, "data/*"], commit_message="Publish a release"
+            repo_id=repository, repo_type="dataset", folder_path=folder, allow_patterns=written, commit_message="Publish a release"
         )
     except HFValidationError as error:
         raise ConfigError(f"uploading to {repository}: the Hub rejects the name: {_short(error)}") from None

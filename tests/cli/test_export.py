@@ -12,7 +12,7 @@ from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
 from bellwether.publish.card import CARD, DATA
 from bellwether.settings import settings
-from bellwether.tables.benchmark import QUESTIONS
+from bellwether.tables.benchmark import FORECASTS, QUESTIONS, SCORES
 from cli.bridges import export
 from tests.unit.publish.rows import questions
 
@@ -22,7 +22,7 @@ def warehouse(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
     lake.write(QUESTIONS, ("made-up",), questions(), run_id="r")
     lake.write(QUESTIONS, ("other",), questions(2, release="other"), run_id="r")
-    publish(lake, settings().warehouse_uri, tables=(QUESTIONS,))
+    publish(lake, settings().warehouse_uri, tables=(QUESTIONS, FORECASTS, SCORES))
 
 
 def run(*arguments: str) -> Result:

@@ -46,12 +46,13 @@ def test_the_rows_have_kalshibenchs_columns_first_and_in_its_types(tmp_path: Pat
 def test_the_cards_header_describes_exactly_what_the_file_holds(tmp_path: Path) -> None:
     folder = export(questions(), tmp_path / "out", world=World.LIVE).folder
     meta = header(folder)
-    declared = {feature["name"]: feature["dtype"] for feature in meta["dataset_info"]["features"]}
+    (info,) = meta["dataset_info"]
+    declared = {feature["name"]: feature["dtype"] for feature in info["features"]}
     arrow = {"string": "large_string", "float64": "double"}
     found = {field.name: str(field.type) for field in pq.read_schema(folder / DATA)}
     assert {name: arrow.get(dtype, dtype) for name, dtype in declared.items()} == found
-    assert meta["dataset_info"]["splits"] == [{"name": "test", "num_examples": 6}]
-    assert meta["configs"] == [{"config_name": "default", "data_files": [{"split": "test", "path": "data/test-*"}]}]
+    assert info["splits"] == [{"name": "test", "num_examples": 6}]
+    assert meta["configs"] == [{"config_name": "questions", "default": True, "data_files": [{"split": "test", "path": "data/test-*"}]}]
     assert (meta["license"], meta["size_categories"], meta["pretty_name"]) == ("mit", ["n<1K"], "Bellwether made-up")
 
 
