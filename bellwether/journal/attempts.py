@@ -150,13 +150,13 @@ class Attempt:
             raise ConfigError(f"model call {self.key[:12]}: a reply without content is no answer; end the attempt with fail()")
 
         def work(transaction: Transaction, call: Any) -> Answered:
-            ended_at, is_late = self._end(transaction, Outcome.OK, None, reply)
+            ended_at = self._end(transaction, call, Outcome.OK, None, reply)
             if call.answer not in (None, self.number):
                 return _read_answer(transaction, self.key)
             if call.answer is None:
                 ended = {"state": State.ANSWERED.value, "answer": self.number, "finished_at": ended_at}
                 rows.change_call(transaction, self.key, **ended, outcome=Outcome.OK.value, reason=None)
-            return Answered(self.key, self.number, reply, ended_at, late=is_late)
+            return Answered(self.key, self.number, reply, ended_at, late=call.own_abandoned_at is not None)
 
         return self._write("storing an answer", work)
 
@@ -171,7 +171,7 @@ class Attempt:
         stored = reply or (_TURNED_AWAY if outcome in UNBILLED else _NO_REPLY)
 
         def work(transaction: Transaction, call: Any) -> Answered | Failed | None:
-            ended_at, _ = self._end(transaction, outcome, redact(reason), stored)
+            ended_at = self._end(transaction, call, outcome, redact(reason), stored)
             if call.state == State.OPEN and rows.read_attempts(transaction, self.key)[-1].number == self.number:
                 ended = {"state": State.FAILED.value, "finished_at": ended_at} if final else {}
                 rows.change_call(transaction, self.key, outcome=outcome.value, reason=redact(reason), **ended)
@@ -185,34 +185,34 @@ class Attempt:
         """Let another attempt begin at once, because no result of this one is expected. Its cost is unknown; a late answer is still stored."""
 
         def work(transaction: Transaction, call: Any) -> None:
-            if rows.read_attempt(transaction, self.key, self.number).outcome is None:
+            if call.own_outcome is None:
                 rows.abandon_attempts(transaction, self.key, transaction.now())
                 rows.change_call(transaction, self.key, reason=redact(reason))
 
         self._write("abandoning an attempt", work)
 
     def _write(self, doing: str, work: Callable[[Transaction, Any], T]) -> T:
-        """Run `work` with the call's row, which is locked until the transaction ends."""
+        """Run `work` with the row of the call and this attempt. The call is locked until the transaction ends."""
 
         def with_call(transaction: Transaction) -> T:
-            call = rows.lock_call(transaction, self.key)
+            call = rows.lock_attempt(transaction, self.key, self.number)
             if call is None:
                 raise LakeError(f"{doing}: model call {self.key[:12]} is not in the journal; was another one restored?")
             return work(transaction, call)
 
         return self._database.write(doing, with_call)
 
-    def _end(self, transaction: Transaction, outcome: Outcome, reason: str | None, reply: Reply) -> tuple[datetime, bool]:
-        """Record the end of the attempt. Return when it was, and whether the attempt had been abandoned. Raises `ConfigError` if it has ended differently."""
-        own = rows.read_attempt(transaction, self.key, self.number)
-        if own.ended_at is None:
+    def _end(self, transaction: Transaction, call: Any, outcome: Outcome, reason: str | None, reply: Reply) -> datetime:
+        """Record the end of the attempt and return when it was. Raises `ConfigError` if it has ended differently. call: from `rows.lock_attempt`."""
+        ended_at: datetime | None = call.own_ended_at
+        if ended_at is None:
             now = transaction.now()
             rows.end_attempt(transaction, self.key, self.number, at=now, outcome=outcome, reason=reason, reply=reply)
-            return now, own.abandoned_at is not None
+            return now
         body = rows.read_body(transaction, self.key, self.number) or b""
-        if (own.outcome, own.reason, body) != (outcome, reason, reply.body):
-            raise ConfigError(f"model call {self.key[:12]}: attempt {self.number} has ended already ({own.outcome})")
-        return own.ended_at, own.abandoned_at is not None
+        if (call.own_outcome, call.own_reason, body) != (outcome, reason, reply.body):
+            raise ConfigError(f"model call {self.key[:12]}: attempt {self.number} has ended already ({call.own_outcome})")
+        return ended_at
 
 
 def _read_answer(transaction: Transaction, key: CallKey) -> Answered:

@@ -148,8 +148,13 @@ def sum_column(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
 
 def read_spending(transaction: Transaction, of: Scope) -> Spending:
     """Return the known costs and the reserved estimates of the attempts in a scope."""
-    row = transaction.row(_select_spending(Scope(**dict.fromkeys(of.filters, ""))), of.parameters | spending_parameters(transaction))
+    row = transaction.row(_select_spending(_name_filters(of)), of.parameters | spending_parameters(transaction))
     return Spending(**row._mapping)
+
+
+def _name_filters(of: Scope) -> Scope:
+    """Return a scope with the same filters but no values, the key of its cached statements."""
+    return Scope(**dict.fromkeys(of.filters, ""))
 
 
 @lru_cache(maxsize=16)
@@ -160,6 +165,18 @@ def _select_spending(scope: Scope) -> sa.Executable:
 def require_budgets(transaction: Transaction, budgets: tuple[Budget, ...], estimate: int) -> None:
     """Raise `BudgetExceeded` unless an attempt that costs `estimate` fits all budgets. Requires the lock under which attempts begin."""
     for budget in budgets:
-        spending = read_spending(transaction, budget.of)
-        if spending.committed + estimate > budget.limit:
-            raise BudgetExceeded(budget, spending, estimate)
+        if _read_committed(transaction, budget.of) + estimate > budget.limit:
+            raise BudgetExceeded(budget, read_spending(transaction, budget.of), estimate)
+
+
+def _read_committed(transaction: Transaction, of: Scope) -> int:
+    """Return what is committed of a scope, in one sum, because every attempt sums up all attempts of its budgets."""
+    committed: int = transaction.row(_select_committed(_name_filters(of)), of.parameters | spending_parameters(transaction))[0]
+    return committed
+
+
+@lru_cache(maxsize=16)
+def _select_committed(scope: Scope) -> sa.Executable:
+    cost, estimate = attempts.c.cost_microdollars, attempts.c.estimate_microdollars
+    cost = sa.case((cost.is_not(None), cost), (attempts.c.started_at > sa.bindparam("reserved_since"), estimate))
+    return sa.select(sum_column(cost)).where(*scope.conditions())

@@ -25,7 +25,15 @@ _attempts = (
     .where(attempts.c.key == sa.bindparam("k"))
     .order_by(attempts.c.number)
 )
-_attempt = sa.select(attempts).where(attempts.c.key == sa.bindparam("k"), attempts.c.number == sa.bindparam("n"))
+_attempt = (
+    sa.select(
+        *(calls.c[name] for name in _STATE),
+        *(attempts.c[name].label(f"own_{name}") for name in ("outcome", "reason", "ended_at", "abandoned_at")),
+    )
+    .join_from(calls, attempts, attempts.c.key == calls.c.key)
+    .where(calls.c.key == sa.bindparam("k"), attempts.c.number == sa.bindparam("n"))
+    .with_for_update(of=calls)
+)
 _body = sa.select(responses.c.body).where(responses.c.key == sa.bindparam("k"), responses.c.number == sa.bindparam("n"))
 _abandon = (
     attempts.update()
@@ -95,8 +103,8 @@ def read_attempts(transaction: Transaction, key: str) -> list[Any]:
     return transaction.rows(_attempts, {"k": key})
 
 
-def read_attempt(transaction: Transaction, key: str, number: int) -> Any:
-    """Return all columns of an attempt; None if it is missing."""
+def lock_attempt(transaction: Transaction, key: str, number: int) -> Any:
+    """Lock the call of an attempt, and return its row as `read_call` does, with the attempt's end in columns `own_…`; None if it is missing."""
     return transaction.row(_attempt, {"k": key, "n": number})
 
 

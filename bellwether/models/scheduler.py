@@ -212,11 +212,12 @@ class Rate:
 
 
 class Rates:
-    """Requests and tokens per minute of a model or a run."""
+    """Requests and tokens per minute of a model or a run. are_limited: whether either has a limit."""
 
     def __init__(self, buckets: SharedLimits, name: str, of: Model | Limits) -> None:
         self._requests = Rate(buckets, f"{name} requests", of.requests_per_minute, burst=1)
         self._tokens = Rate(buckets, f"{name} tokens", of.tokens_per_minute)
+        self.are_limited = of.requests_per_minute is not None or of.tokens_per_minute is not None
 
     async def take(self, tokens: float) -> None:
         """Wait until a request with this number of tokens may be sent."""
@@ -292,8 +293,9 @@ class Scheduler:
     async def take_rates(self, tokens: float) -> None:
         """Wait until the rates of model and run allow a request with this number of tokens. Raises `Stopped`."""
         for rates in self._rates:
-            await self.wait_for(rates.take(tokens))
-            self.check()
+            if rates.are_limited:
+                await self.wait_for(rates.take(tokens))
+                self.check()
 
     async def wait_out_pause(self) -> None:
         """Wait until the model's pause is over. Raises `Stopped`."""
