@@ -1,9 +1,10 @@
-"""Sending of model calls through LiteLLM, over an HTTP client that records each request and response.
+"""Sending of model calls over an HTTP client that records each request and response.
 
-LiteLLM builds the request and translates the answer. The HTTP client, passed through LiteLLM's public `client`, `aclient_session` and
-`in_memory_llm_clients_cache`, sends one request per call, reads at most `LARGEST_BODY` bytes of the answer, and keeps its status, headers and body verbatim.
+The client sends one request per call, reads at most `LARGEST_BODY` bytes of the answer, and keeps its status, headers and body verbatim.
 
-- Endpoints with OpenAI's chat completions receive the parameters of the call verbatim.
+- Endpoints with OpenAI's chat completions receive messages and parameters of the call verbatim.
+- For other providers LiteLLM builds the request and translates the answer. It gets the client through its public `client`, `aclient_session` and
+  `in_memory_llm_clients_cache`.
 - The provider's body is stored if it is in a form of OpenAI's (chat completions, Responses) or a failure. For other formats (anthropic, gemini,
   bedrock, …) LiteLLM's translation is stored, with the finish reason, model and id of the provider's body.
 - Replicate needs several requests, which LiteLLM sends with its own client. Finish reason and model are unknown there.
@@ -14,6 +15,7 @@ Parameters are never dropped: a parameter that a provider rejects is a failure w
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import re
@@ -98,14 +100,10 @@ class Wire(Protocol):
 
 
 class _Exchange:
-    """One HTTP request, and as much of its response as was read.
+    """One HTTP request, and as much of its response as was read."""
 
-    verbatim: for OpenAI-compatible endpoints, which get no Authorization header if there is no key.
-    """
-
-    def __init__(self, http: httpx.AsyncClient, call: ModelCall, *, verbatim: bool) -> None:
+    def __init__(self, http: httpx.AsyncClient, call: ModelCall) -> None:
         self._http, self._call = http, call
-        self.verbatim = verbatim
         self.url: str | None = None
         self.status: int | None = None
         self.error: Exception | None = None
@@ -135,8 +133,6 @@ class _Exchange:
         """Send `request` and read the response. An exception is stored in `error` and not raised."""
         self.url, self._started = str(request.url), time.perf_counter()
         request.extensions = {"timeout": {"connect": self.connecting, "read": None, "write": None, "pool": None}}
-        if self.verbatim and self._call.endpoint.api_key is None:
-            del request.headers["Authorization"]
         try:
             response = await self._http.send(request, stream=True)
             self.status, self._headers = response.status_code, _lower_names(response.headers)
@@ -155,6 +151,8 @@ class _Exchange:
         return round((time.perf_counter() - self._started) * 1000)
 
 
+#: Headers of every request.
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": ENCODINGS, "User-Agent": "bellwether"}
 #: Exchange of the call of the current task.
 _EXCHANGE: ContextVar[_Exchange | None] = ContextVar("exchange", default=None)
 
@@ -174,8 +172,7 @@ def _http_client() -> httpx.AsyncClient:
                 return httpx.Response(502, headers=headers, request=request)
             return httpx.Response(exchange.raw.status or 502, headers=headers, content=exchange.raw.body, request=request)
 
-    headers = {"Accept": "application/json", "Accept-Encoding": ENCODINGS, "User-Agent": "bellwether"}
-    return httpx.AsyncClient(transport=Recorder(), headers=headers)
+    return httpx.AsyncClient(transport=Recorder(), headers=_HEADERS)
 
 
 @cache
@@ -227,7 +224,7 @@ def load_litellm() -> ModuleType:
 
 
 class ProviderWire:
-    """Sender of calls to providers through LiteLLM. An async context manager for one event loop.
+    """Sender of calls to providers. An async context manager for one event loop.
 
     connections: maximum number of connections over all models; the client limits the calls in progress.
     sandbox: transport to the application that answers for the sandbox's models; None for the network.
@@ -255,17 +252,18 @@ class ProviderWire:
 
     async def send(self, call: ModelCall) -> AttemptResult:
         """Send `call` once and return the result. Faults of the provider are results, not exceptions."""
-        if not load_litellm.cache_info().currsize:
-            await asyncio.to_thread(load_litellm)
         base = chat_completions(call.model, call.endpoint)
-        exchange = _Exchange(self._client(call.model), call, verbatim=base is not None)
+        if base is None and not load_litellm.cache_info().currsize:
+            await asyncio.to_thread(load_litellm)
+        exchange = _Exchange(self._client(call.model), call)
         answer = error = None
         token = _EXCHANGE.set(exchange)
         try:
             async with asyncio.timeout(call.model.timeout):
-                answer = await load_litellm().acompletion(
-                    **(_translated_arguments(call) if base is None else _verbatim_arguments(call, base))
-                )
+                if base is None:
+                    answer = await load_litellm().acompletion(**_litellm_arguments(call))
+                else:
+                    await exchange.send(_build_request(call, base))
         except TimeoutError:
             reason = f"no whole answer in {call.model.timeout:g} seconds"
             return build_lost_result(call.model, Outcome.TIMEOUT, reason, exchange.raw, secret=call.endpoint.api_key)
@@ -296,23 +294,19 @@ def _needs_responses(model: Model) -> bool:
     return model.provider == "openai" and find_listing(model.model).get("mode") == "responses"
 
 
-def _verbatim_arguments(call: ModelCall, base: str) -> dict[str, Any]:
-    """Return LiteLLM's arguments for an OpenAI-compatible endpoint. LiteLLM's provider `hosted_vllm` sends `extra_body` unchanged."""
+def _build_request(call: ModelCall, base: str) -> httpx.Request:
+    """Build the request to an OpenAI-compatible endpoint. base: its address."""
     renamed = _RENAMED.get(call.model.provider, {}) if call.model.api_base is None else {}
     parameters = {renamed.get(name, name): value for name, value in call.parameters.items() if value is not None}
-    messages = [dict(message) for message in call.messages]
-    if call.endpoint.api_key is not None and "@" in base:
-        base = str(httpx.URL(base).copy_with(username=None, password=None))  # The key of the entry, not that in the address.
-    return {
-        "model": f"hosted_vllm/{call.model.id}",
-        "messages": [dict(message) for message in messages],
-        "extra_body": {"model": call.model.id, "messages": messages, **parameters},
-        "client": _handler(),
-        **_common_arguments(call, base),
-    }
+    body = {"model": call.model.id, "messages": [dict(message) for message in call.messages], **parameters}
+    url, headers = httpx.URL(f"{base.rstrip('/')}/chat/completions"), {**_HEADERS, "Content-Type": "application/json"}
+    if call.endpoint.api_key is not None:
+        url = url.copy_with(username=None, password=None)  # The key of the entry, not that in the address.
+        headers["Authorization"] = f"{_BEARER}{call.endpoint.api_key}"
+    return httpx.Request("POST", url, headers=headers, content=json.dumps(body))
 
 
-def _translated_arguments(call: ModelCall) -> dict[str, Any]:
+def _litellm_arguments(call: ModelCall) -> dict[str, Any]:
     """Return LiteLLM's arguments for a provider whose format differs from OpenAI's."""
     provider = call.model.provider
     if provider == LOCAL:
@@ -325,14 +319,8 @@ def _translated_arguments(call: ModelCall) -> dict[str, Any]:
         **arguments,
         "model": call.model.model,
         "messages": [dict(message) for message in call.messages],
-        **_common_arguments(call, call.endpoint.api_base),
-    }
-
-
-def _common_arguments(call: ModelCall, base: str | None) -> dict[str, Any]:
-    return {
         "api_key": call.endpoint.api_key,
-        "api_base": base,
+        "api_base": call.endpoint.api_base,
         "timeout": call.model.timeout,
         "num_retries": 0,
         "max_retries": 0,
@@ -342,14 +330,14 @@ def _common_arguments(call: ModelCall, base: str | None) -> dict[str, Any]:
 
 
 def _build_result(call: ModelCall, exchange: _Exchange, answer: Any, error: Exception | None) -> AttemptResult:
-    """Build the result of a call from the recorded response, or from LiteLLM's answer or exception if nothing was recorded."""
+    """Build the result of a call from the recorded response, or from LiteLLM's answer or an exception if nothing was recorded."""
     model, secret, raw = call.model, call.endpoint.api_key, exchange.raw
     if exchange.error is not None:
         return _broken_result(call, exchange, exchange.error)
     if exchange.is_too_long:
         reason = f"HTTP {raw.status} with a body of more than {LARGEST_BODY >> 20} MB, which was not read"
         return build_lost_result(model, Outcome.MALFORMED, reason, raw, secret=secret)
-    if raw.status is not None and (exchange.verbatim or raw.status >= 300 or answer is None or not read_reply(raw.body).flaw):
+    if raw.status is not None and (raw.status >= 300 or answer is None or not read_reply(raw.body).flaw):
         return classify(model, raw, secret=secret)
     if answer is not None:
         if model.provider != LOCAL:
@@ -392,11 +380,11 @@ def _restore_fields(answer: Any, body: Any) -> None:
         details.reasoning_tokens = None
 
 
-# --- LiteLLM's exceptions ----------------------------------------------------------------------------------------------
+# --- exceptions of LiteLLM ----------------------------------------------------------------------------------------------
 
 
 def _classify_exception(call: ModelCall, exchange: _Exchange, error: Exception) -> AttemptResult:
-    """Build the result of a call from LiteLLM's exception, if no response was recorded."""
+    """Build the result of a call from an exception, if no response was recorded."""
     model, secret = call.model, call.endpoint.api_key
     unsent = _connection_error(error)
     if unsent is not None:
@@ -414,7 +402,7 @@ def _classify_exception(call: ModelCall, exchange: _Exchange, error: Exception) 
 
 
 def _connection_error(error: BaseException | None) -> BaseException | None:
-    """Return the failed connection that caused LiteLLM's exception; None if the request may have been sent."""
+    """Return the failed connection or invalid address that caused an exception; None if the request may have been sent."""
     unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol, httpx.InvalidURL)
     while error is not None and not isinstance(error, unsent):
         error = error.__cause__ or error.__context__
