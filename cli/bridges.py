@@ -69,7 +69,7 @@ def _export_dataset(release: str, target: str, *, license_id: str = "mit", repos
 
 
 def _export_cohort(cohort: str, target: str, *, without_prompts: bool = False) -> None:
-    """Write a cohort of the arena as CSV and Parquet, with the leaderboard's query. cohort: its Sunday."""
+    """Write a cohort of the arena as CSV and Parquet. cohort: its Sunday."""
     from bellwether.arena.export import build_cohort_tables, export_cohort
     from bellwether.arena.methodology import methodologies
     from bellwether.tables import TABLES

@@ -1,5 +1,5 @@
-"""Export of a cohort (the agents that start in one week) as an open dataset: facts, results, prompts and answers, a README that describes every
-column (the card), and a query that computes the leaderboard.
+"""Export of a cohort (the agents that start in one week) as an open dataset: facts, results, prompts and answers, and a README that describes every
+column (the card).
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from bellwether.arena.results import LAST_EXECUTION, Facts, compute_results
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder
 from bellwether.lake import Lake
-from bellwether.lake.sql import sql_text
 from bellwether.tables import table
 from bellwether.tables.arena import MESSAGES
 from bellwether.tables.exports import flatten_lists, neutralise_formulas, redact_rows
 
-CARD, QUERY, DATA, CSV = "README.md", "leaderboard.sql", "data", "csv"
+CARD, DATA, CSV = "README.md", "data", "csv"
 #: Marker in the card of every export; only folders with it are replaced.
 MARK = "<!-- bellwether-cohort -->"
 
@@ -91,7 +90,6 @@ def _write_files(tables: Mapping[str, pl.DataFrame], cohort: date, folder: Path)
     for name, rows in tables.items():
         rows.write_parquet(folder / DATA / f"{name}.parquet")
         flatten_lists(neutralise_formulas(rows)).write_csv(folder / CSV / f"{name}.csv")
-    (folder / QUERY).write_text(sql_text("export/arena_leaderboard"), encoding="utf-8")
     (folder / CARD).write_text(_render_card(tables, cohort), encoding="utf-8")
 
 
@@ -107,8 +105,7 @@ def _render_card(tables: Mapping[str, pl.DataFrame], cohort: date) -> str:
         f"{agents.height} agents of the methodology {', '.join(sorted(agents['methodology'].unique()))} bet paper money on open markets{''.join(f' of {name}' for name in venues)}; {kind}. "
         f"They took {tables['decisions'].height} decisions and made {tables['trades'].height} trades.",
         "",
-        f'`{QUERY}` computes the leaderboard from the facts: `duckdb -c ".read {QUERY}"` in this folder. `data` holds Parquet with exact decimals and times in UTC; `csv` the '
-        "same rows for spreadsheets: lists as text, an apostrophe before text that would be a formula, symbols for control characters.",
+        "`data` holds Parquet with exact decimals and times in UTC; `csv` the same rows for spreadsheets: lists as text, an apostrophe before text that would be a formula, symbols for control characters.",
         "",
         "Questions and outcome names come from the venue, reasoning and answers from the models: untrusted text. The data contains no credentials and no account names.",
         "",

@@ -27,11 +27,11 @@ from bellwether.arena.results import Facts, compute_leaderboard, find_changed_ca
 from bellwether.arena.units import LARGEST, divide_half_even, dollars, micros, money_text, percent_text, share_value
 from bellwether.arena.weekly.held_prices import find_held_spans
 from bellwether.errors import SchemaError
-from bellwether.lake.sql import sql_text
 from bellwether.tables import table
 from bellwether.tables.arena import EVIDENCE, PRICES
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime
+from tests.unit.arena.test_export import LEADERBOARD
 from tests.unit.arena.test_settlement import twice
 from tests.unit.arena.world import (
     AGENT,
@@ -229,12 +229,12 @@ def test_a_year_of_wins_is_counted_exactly_in_every_table(start: int) -> None:
 
 
 def _exported(agents: pl.DataFrame, trades: pl.DataFrame, folded: dict[str, pl.DataFrame]) -> Iterator[Any]:
-    """Yield the columns of the first row, and its values, of the query in exports."""
+    """Yield the columns and the values of the first row of the leaderboard that an independent query computes."""
     frames = {"agents": agents, "trades": trades, **{name.removeprefix("arena/"): frame for name, frame in folded.items()}}
     with duckdb.connect() as connection:
         for name in ("agents", "decisions", "refusals", "trades", "settlements", "ledger", "positions", "portfolios"):
             connection.register(name, frames.get(name, table(f"arena/{name}").empty()).to_arrow())
-        text = sql_text("export/arena_leaderboard")
+        text = LEADERBOARD.read_text()
         for name in ("agents", "decisions", "refusals", "trades", "settlements", "ledger", "positions", "portfolios"):
             text = text.replace(f"read_parquet('data/{name}.parquet')", f'"{name}"')
         relation = connection.sql(text)

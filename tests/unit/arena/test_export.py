@@ -1,4 +1,4 @@
-"""An exported cohort is self-contained: one query over its files gives its leaderboard, and no cell is a formula or a secret."""
+"""An exported cohort is self-contained: its leaderboard follows from its other files, and no cell is a formula or a secret."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from bellwether.arena.decision import Decision
-from bellwether.arena.export import CARD, MARK, QUERY, build_cohort_tables, export_cohort
+from bellwether.arena.export import CARD, MARK, build_cohort_tables, export_cohort
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.results import Facts
 from bellwether.arena.weekly import queries
@@ -38,9 +38,13 @@ def export(arena: Arena) -> dict[str, pl.DataFrame]:
     return build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK)
 
 
+#: Query that computes the leaderboard of an exported cohort from its facts and ledger.
+LEADERBOARD = Path(__file__).parent / "arena_leaderboard.sql"
+
+
 def query_leaderboard(folder: Path) -> pl.DataFrame:
-    """Run the query in the folder of the export, and return its rows."""
-    text = (folder / QUERY).read_text().replace("'data/", f"'{folder}/data/")
+    """Compute the leaderboard from the other files of the export."""
+    text = LEADERBOARD.read_text().replace("'data/", f"'{folder}/data/")
     return duckdb.sql(text).pl()
 
 

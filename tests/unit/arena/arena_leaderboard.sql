@@ -1,5 +1,5 @@
--- One row per family of the exported cohort: the columns of leaderboard.parquet except completed, which follows from the rules of the methodology.
--- Run it in the folder of the export: duckdb -c ".read leaderboard.sql". It reads the tables of facts and the tables derived from them, not the leaderboard.
+-- The leaderboard of an exported cohort, computed a second time: all columns but completed, which follows from the rules of the methodology.
+-- It reads the tables of facts and the ledger's, not the leaderboard.
 WITH decided AS (
     SELECT
         agent_id,
