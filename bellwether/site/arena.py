@@ -54,7 +54,7 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
 def _overview(source: SiteSource, books: arena_agents.Books, colours: dict[str, str]) -> Iterator[File]:
     """Yield the overview and the pages of families."""
     agents, rankings, board = books.agents, arena_rankings.read_rankings(source), source.frame("arena/leaderboard")
-    curves = arena_curves.read_curves(agents, books.portfolios, source.frame("arena/releases"))
+    curves = arena_curves.read_curves(source, agents, books.portfolios)
     sections = [Section("", [_arena_headline(board, agents)])] if board.height else []
     sections += _standings(board, rankings, curves, colours)
     if not sections:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 import polars as pl
 
 from bellwether.pages import charts
 from bellwether.pages.model import Chart
 from bellwether.pages.values import finite, thin_indices
-from bellwether.tables.schema import day_start
+from bellwether.site.source import SiteSource
 
 #: Points of a curve.
 _POINTS = 80
-_GROUP = ("methodology", "reconstructed", "family")
 
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Returns of families and agents.
+    """Returns of families and agents. Archived cohorts are left out of `calendar` and `age`.
 
-    calendar: return by family and day; the cash of all agents that have started counts as one sum. age: mean return by family and weeks since the
-    start of an agent. last: newest total and return of each agent. releases: rows of arena/releases, sorted by first cohort.
+    calendar: return by family and day; the cash of all agents that have started counts as one sum. age: mean return by family and days since the
+    start of an agent. Both have at most about 80 days. last: newest total and return of each agent. releases: rows of arena/releases, sorted by
+    first cohort.
     """
 
     calendar: pl.DataFrame
@@ -32,66 +31,26 @@ class Curves:
     releases: pl.DataFrame
 
 
-def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame) -> Curves:
-    """Compute the curves of returns. Archived cohorts are left out of `calendar` and `age`.
-
-    The calendar is sampled on at most about 80 days. An agent has its initial cash before its first portfolio row, and each row is valid until the
-    next one.
-    """
-    releases = releases.sort("reconstructed", "family", "first_cohort", "model")
-    started = agents.select("agent_id", "family", "methodology", "reconstructed", "week", initial=pl.col("initial_cash").cast(pl.Float64))
-    rows = (
-        portfolios.select("agent_id", "at", total=pl.col("total").cast(pl.Float64))
-        .join(started, on="agent_id")
-        .with_columns(start=day_start(pl.col("week")))
-        .sort("at", "agent_id")
-    )
-    newest = rows.group_by("agent_id").agg(pl.col("total").last())
-    last = (
-        started.join(newest, on="agent_id", how="left")
-        .with_columns(total=pl.coalesce("total", "initial"))
-        .select("agent_id", "family", "total", (pl.col("total") / pl.col("initial") - 1).alias("return"))
-        .sort("agent_id")
-    )
-    active_ids = agents.filter(pl.col("archived_at").is_null())["agent_id"].implode()
-    started, rows = (one.filter(pl.col("agent_id").is_in(active_ids)) for one in (started, rows))
-    if not rows.height:
-        empty = rows.select(*_GROUP, x=pl.lit(0), y=pl.lit(0.0))
-        return Curves(empty, empty, last, releases)
-    first: datetime = min(rows["start"].unique().to_list())
-    end: datetime = rows["at"][-1]
-    days = (end - first).days + 1
-    instants = [first + timedelta(days=day + 1) for day in thin_indices(days, _POINTS)]
-    calendar = (
-        _values_at(rows, started, pl.DataFrame({"at": instants}, schema={"at": pl.Datetime("us", "UTC")}))
-        .group_by(*_GROUP, "at")
-        .agg(y=pl.col("total").sum() / pl.col("initial").sum() - 1)
-        .select(*_GROUP, x=pl.col("at"), y=pl.col("y").round(6))
-        .sort(*_GROUP, "x")
-    )
-    weeks = pl.DataFrame({"weeks": range(days // 7 + 1)}, schema={"weeks": pl.Int64})
-    aged = (
-        started.join(weeks, how="cross")
-        .with_columns(at=day_start(pl.col("week")) + pl.duration(weeks=pl.col("weeks")))
-        .filter(pl.col("at") <= end)
-        .sort("at", "agent_id")
-        .join_asof(rows.select("agent_id", "at", "total"), on="at", by="agent_id", strategy="backward", check_sortedness=False)
-        .with_columns(pl.col("total").fill_null(pl.col("initial")))
-        .group_by(*_GROUP, "weeks")
-        .agg(y=(pl.col("total") / pl.col("initial") - 1).mean())
-        .select(*_GROUP, x=pl.col("weeks"), y=pl.col("y").round(6))
-        .sort(*_GROUP, "x")
-    )
-    return Curves(calendar, aged, last, releases)
+def read_curves(source: SiteSource, agents: pl.DataFrame, portfolios: pl.DataFrame) -> Curves:
+    """Read the returns of families, and compute those of agents. agents, portfolios: rows of their tables."""
+    releases = source.frame("arena/releases").sort("reconstructed", "family", "first_cohort", "model")
+    returns = source.query("arena_returns")
+    return Curves(_thin(returns, "day"), _thin(returns, "age"), find_last_values(agents, portfolios), releases)
 
 
-def _values_at(rows: pl.DataFrame, started: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:
-    """Return the portfolio value at each instant of every agent that has started by then."""
-    every = started.join(instants, how="cross").filter(pl.col("at") > day_start(pl.col("week")))
-    standing = every.sort("at", "agent_id").join_asof(
-        rows.select("agent_id", "at", "total"), on="at", by="agent_id", strategy="backward", check_sortedness=False
-    )
-    return standing.with_columns(pl.col("total").fill_null(pl.col("initial")))
+def _thin(returns: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Return the curves over a column (day or age) as x, with at most about 80 of its values."""
+    curves = returns.drop_nulls(column).select("methodology", "reconstructed", "family", x=column, y="y")
+    values = curves["x"].unique().sort()
+    return curves.filter(pl.col("x").is_in(values[list(thin_indices(len(values), _POINTS))].implode()))
+
+
+def find_last_values(agents: pl.DataFrame, portfolios: pl.DataFrame) -> pl.DataFrame:
+    """Return agent_id, family, newest total in dollars and return of each agent; without a portfolio row it has its initial cash."""
+    newest = portfolios.sort("at").group_by("agent_id").agg(pl.col("total").last().cast(pl.Float64))
+    initial = pl.col("initial_cash").cast(pl.Float64)
+    rows = agents.join(newest, on="agent_id", how="left").with_columns(total=pl.coalesce("total", initial))
+    return rows.select("agent_id", "family", "total", (pl.col("total") / initial - 1).alias("return")).sort("agent_id")
 
 
 def curve_charts(curves: Curves, methodology: str, reconstructed: bool, colours: dict[str, str]) -> Sequence[Chart]:
@@ -101,10 +60,10 @@ def curve_charts(curves: Curves, methodology: str, reconstructed: bool, colours:
     if not calendar.height:
         return []
     by_day = [{"name": name, "x": f"{at:%Y-%m-%d}", "y": finite(y)} for name, at, y in calendar.select("family", "x", "y").iter_rows()]
-    by_age = [{"name": name, "x": weeks, "y": finite(y)} for name, weeks, y in age.select("family", "x", "y").iter_rows()]
+    by_age = [{"name": name, "x": days, "y": finite(y)} for name, days, y in age.select("family", "x", "y").iter_rows()]
     return [
         charts.lines("Return over the calendar, all started cohorts of a family together", "UTC", "return", by_day, colours),
-        charts.lines("Mean return by the age of a cohort", "weeks since the start", "return", by_age, colours, time=False),
+        charts.lines("Mean return by the age of a cohort", "days since the start", "return", by_age, colours, time=False),
     ]
 
 

@@ -6,60 +6,44 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
+import duckdb
 import polars as pl
 import pytest
 
+from bellwether.lake.sql import sql_text
 from bellwether.pages.model import Chart, PageTable
 from bellwether.replay.results.summary import sort_by_pnl
 from bellwether.site import trading
 from bellwether.site.arena_agents import best_cell, find_best
-from bellwether.site.arena_curves import Curves, calendar_charts, read_curves
+from bellwether.site.arena_curves import Curves, calendar_charts, find_last_values
 from bellwether.site.arena_markets import sort_markets
 from bellwether.site.arena_rankings import Ranking, leader_tiles, leaderboard
-from bellwether.tables.arena_rankings import RELEASES
 from bellwether.tables.schema import TIME
 from tests.unit.site.world import rows as rows_of
 
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 8)
 
 
-def test_an_archived_cohort_is_on_no_curve_and_its_agents_keep_their_returns() -> None:
-    cohorts = [(FIRST, None), (SECOND, datetime(2026, 3, 20, tzinfo=UTC))]
-    agents = pl.DataFrame(
-        [(f"{week}/a", "a", "v1", False, week, 10_000, archived) for week, archived in cohorts],
-        schema={
-            "agent_id": str, "family": str, "methodology": str, "reconstructed": bool, "week": pl.Date, "initial_cash": pl.Int64, "archived_at": TIME
-        },
-        orient="row",
-    )  # fmt: skip
-    totals = {FIRST: 11_000, SECOND: 90_000}
-    marks = [(f"{week}/a", datetime.combine(week, datetime.min.time(), UTC) + timedelta(days=1), total) for week, total in totals.items()]
-    portfolios = pl.DataFrame(marks, schema={"agent_id": str, "at": TIME, "total": pl.Int64}, orient="row")
-
-    both, alone = read_curves(agents, portfolios, RELEASES.empty()), read_curves(agents.head(1), portfolios.head(1), RELEASES.empty())
-    assert both.calendar["y"].unique().to_list() == alone.calendar["y"].unique().to_list() == [0.1]
-    assert both.age.equals(alone.age)
-    returns = dict(both.last.select("agent_id", "return").iter_rows())
-    assert returns == pytest.approx({f"{FIRST}/a": 0.1, f"{SECOND}/a": 8.0})
-    everything = agents.with_columns(archived_at=pl.lit(datetime(2026, 3, 20, tzinfo=UTC), TIME))
-    assert read_curves(everything, portfolios, RELEASES.empty()).calendar.is_empty()
-
-
-def test_an_agent_that_never_traded_counts_with_its_initial_cash() -> None:
-    agents = pl.DataFrame(
-        [(name, "a", "v1", False, FIRST, 10_000, None) for name in ("traded", "held")],
-        schema={
-            "agent_id": str, "family": str, "methodology": str, "reconstructed": bool, "week": pl.Date, "initial_cash": pl.Int64, "archived_at": TIME
-        },
-        orient="row",
-    )  # fmt: skip
+def test_an_agent_that_never_traded_has_its_initial_cash() -> None:
+    agents = pl.DataFrame({"agent_id": ["traded", "held"], "family": ["a", "a"], "initial_cash": [10_000, 10_000]})
     start = datetime.combine(FIRST, datetime.min.time(), UTC)
-    marks = [("traded", start + timedelta(days=day), 11_000) for day in (1, 8)]
-    portfolios = pl.DataFrame(marks, schema={"agent_id": str, "at": TIME, "total": pl.Int64}, orient="row")
-    curves = read_curves(agents, portfolios, RELEASES.empty())
-    assert dict(curves.age.select("x", "y").iter_rows()) == {0: 0.0, 1: 0.05}
-    assert set(curves.calendar["y"]) == {0.05}
-    assert curves.last.rows() == [("held", "a", 10_000.0, 0.0), ("traded", "a", 11_000.0, pytest.approx(0.1))]
+    portfolios = pl.DataFrame({"agent_id": ["traded", "traded"], "at": [start + timedelta(days=8), start], "total": [11_000, 9_000]})
+    assert find_last_values(agents, portfolios).rows() == [("held", "a", 10_000.0, 0.0), ("traded", "a", 11_000.0, pytest.approx(0.1))]
+
+
+def test_returns_weigh_agents_that_may_and_may_not_know_outcomes() -> None:
+    group = {"methodology": "v1", "family": "a", "contaminated": [False, True], "n": [3, 1], "total": [11_000, 9_000]}
+    with duckdb.connect() as connection:
+        connection.execute("CREATE SCHEMA arena")
+        for name, frame in (
+            ("equity_by_day", rows_of("arena/equity_by_day", 2, day=FIRST, **group)),
+            ("equity_by_age", rows_of("arena/equity_by_age", 2, age=5, **group)),
+            ("agents", rows_of("arena/agents", 1, methodology="v1", initial_cash=10_000)),
+        ):
+            connection.register("given", frame)
+            connection.execute(f"CREATE TABLE arena.{name} AS FROM given")
+        found = connection.sql(sql_text("site/arena_returns")).pl()
+    assert found.select("day", "age", "y").rows() == [(FIRST, None, 0.05), (None, 5, 0.05)]
 
 
 def test_releases_of_reconstructed_cohorts_are_marked_on_the_curve_of_reconstructed_cohorts_alone() -> None:

@@ -409,6 +409,19 @@ def _rankings(lake: Lake, size: Size, families: list[str]) -> None:
     values = [0.1 + 0.01 * place + 0.001 * len(metric) for place, metric in cells]
     paired = [metric in ("brier_vs_price", "brier_stated", "brier_size", "return") for _, metric in cells]
     group = {"methodology": "v1"}
+    points = [(place, day) for place in range(count) for day in range(7 * size.cohorts)]
+    own = {
+        "family": [families[place] for place, _ in points],
+        "contaminated": [apart[place] for place, _ in points],
+        "n": 1,
+        "total": [10_000 + 10 * day for _, day in points],
+        **group,
+    }
+    for name, x in (
+        ("equity_by_day", {"day": [SUNDAY + timedelta(days=day) for _, day in points]}),
+        ("equity_by_age", {"age": [day for _, day in points]}),
+    ):
+        lake.write(table(f"arena/{name}"), (), rows(f"arena/{name}", len(points), **own, **x), run_id="r")
     lake.write(
         table("arena/rankings"), (),
         rows("arena/rankings", len(cells), **group, family=[families[place] for place, _ in cells], metric=[metric for _, metric in cells], value=values,

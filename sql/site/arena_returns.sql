@@ -1,0 +1,20 @@
+-- Returns of families since the start, of live and of reconstructed cohorts: by UTC day, and by age of the cohort in days. The other of the two is null.
+WITH curves AS (
+    SELECT methodology, reconstructed, family, day, NULL AS age, n, total FROM arena.equity_by_day
+    UNION ALL
+    SELECT methodology, reconstructed, family, NULL, age, n, total FROM arena.equity_by_age
+),
+initial AS (
+    SELECT methodology, CAST(any_value(initial_cash) AS DOUBLE) AS cash FROM arena.agents GROUP BY methodology
+)
+SELECT
+    curves.methodology,
+    curves.reconstructed,
+    curves.family,
+    curves.day,
+    curves.age,
+    round(sum(curves.n * CAST(curves.total AS DOUBLE)) / sum(curves.n) / any_value(initial.cash) - 1, 6) AS y
+FROM curves
+JOIN initial ON initial.methodology = curves.methodology
+GROUP BY ALL
+ORDER BY ALL
