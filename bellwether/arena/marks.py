@@ -16,7 +16,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from bellwether.arena.account import Account, Position, PositionStatus
+from bellwether.arena.account import Position, PositionStatus
 from bellwether.arena.ledger import Ledger, LedgerEntry
 from bellwether.arena.market import YES, complement, fold_case
 from bellwether.arena.methodology import Methodology
@@ -160,17 +160,6 @@ def _mark_shares(position: Position, shares: MicroShares, prices: Mapping[PriceK
     row = prices.get(price_key(position)) or opening_price(position)
     price = complement(row.price) if position.binary and fold_case(position.side) == "no" else row.price
     return Mark(price, share_value(shares, price), row.source)
-
-
-def valuation(account: Account, prices: Mapping[PriceKey, HeldPrice], at: datetime) -> Valuation:
-    """Value a portfolio at the latest prices."""
-    marks = [mark_position(position, prices) for position in account.open.values()]
-    value = MicroDollars(sum(mark.value for mark in marks))
-    total = MicroDollars(account.cash + value)
-    fallbacks = sum(mark.source is not PriceSource.LIVE for mark in marks)
-    agent = account.agent
-    profit = MicroDollars(total - agent.initial_cash)
-    return Valuation(agent.agent_id, at, account.cash, account.invested, value, total, profit, fallbacks)
 
 
 @dataclass(slots=True)

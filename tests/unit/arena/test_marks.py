@@ -10,12 +10,14 @@ from random import Random
 
 import pytest
 
+from bellwether.arena.account import Account
 from bellwether.arena.facts import Trade
 from bellwether.arena.kalshi import Candle, quote_from_book, quote_from_candle
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import find_quoted_tokens
 from bellwether.arena.marks import (
     HeldPrice,
+    PriceKey,
     PriceObservation,
     PriceSource,
     Valuation,
@@ -26,10 +28,10 @@ from bellwether.arena.marks import (
     price_key,
     prices_disagree,
     select_tick_prices,
-    valuation,
 )
 from bellwether.arena.units import price_micros
 from bellwether.arena.weekly.polymarket import book_midpoint
+from bellwether.units import MicroDollars
 from bellwether.venues.polymarket.snapshots import Book
 from tests.unit.arena.histories import History, history
 from tests.unit.arena.world import AGENT, COHORT, NOW, V1, account_after, agent, binary, buy_trade, usd, won
@@ -76,6 +78,17 @@ def test_a_book_with_one_side_moves_no_mark() -> None:
 )
 def test_prices_of_the_wire(text: object, expected: int | None) -> None:
     assert price_micros(text) == expected  # type: ignore[arg-type]
+
+
+def valuation(account: Account, prices: Mapping[PriceKey, HeldPrice], at: datetime) -> Valuation:
+    """Value a portfolio at the latest prices, apart from the curves."""
+    marks = [mark_position(position, prices) for position in account.open.values()]
+    value = MicroDollars(sum(mark.value for mark in marks))
+    total = MicroDollars(account.cash + value)
+    fallbacks = sum(mark.source is not PriceSource.LIVE for mark in marks)
+    agent = account.agent
+    profit = MicroDollars(total - agent.initial_cash)
+    return Valuation(agent.agent_id, at, account.cash, account.invested, value, total, profit, fallbacks)
 
 
 def test_both_sides_are_valued_by_one_price() -> None:
