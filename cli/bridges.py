@@ -92,13 +92,13 @@ def _export_logs(release: str, target: str, *, forecasters: tuple[str, ...] = ()
     console().print(f"{forecasts.height:,} samples in {len(written)} logs; open them: inspect view --log-dir {target}", soft_wrap=True)
 
 
-#: Formats of releases and cohorts: the function that writes one, and its options.
+#: Formats: the function that writes one, and its options.
 _EXPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
     "arena": (_export_cohort, frozenset({"without_prompts"})),
     "huggingface": (_export_dataset, frozenset({"license_id", "repository", "private"})),
     "inspect": (_export_logs, frozenset({"forecasters"})),
+    "delta": (_export_tables, frozenset({"names"})),
 }
-_TABLES = "delta"
 _FLAGS = {
     "forecasters": "--forecaster",
     "license_id": "--license",
@@ -112,9 +112,7 @@ _FLAGS = {
 @cloup.command()
 @click.argument("which", required=False, metavar="[RELEASE|COHORT]")
 @cloup.option("--to", "target", required=True, metavar="FOLDER|FILE|URL", help="Target; an earlier export is replaced.")
-@cloup.option(
-    "--format", "form", type=click.Choice([*_EXPORTS, _TABLES]), default="huggingface", show_default=True, help="Format of the export."
-)
+@cloup.option("--format", "form", type=click.Choice([*_EXPORTS]), default="huggingface", show_default=True, help="Format of the export.")
 @cloup.option_group(
     "Options of inspect",
     cloup.option("--forecaster", "forecasters", multiple=True, metavar="NAME", help="Forecaster; repeatable.  [default: all]"),
@@ -140,11 +138,11 @@ def export(which: str | None, target: str, form: str, **options: Any) -> None:
     engines (extra `delta`), without RELEASE.
     """
     given = {name: value for name, value in options.items() if value}
-    write, allowed = (_export_tables, frozenset({"names"})) if form == _TABLES else _EXPORTS[form]
+    write, allowed = _EXPORTS[form]
     for name in given:
         if name not in allowed:
             raise click.UsageError(f"{_FLAGS[name]} is not an option of the format {form}.")
-    if form == _TABLES:
+    if form == "delta":
         if which is not None:
             raise click.UsageError("The format delta is for tables; leave out RELEASE.")
         write(target, **given)

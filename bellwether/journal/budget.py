@@ -178,5 +178,5 @@ def _read_committed(transaction: Transaction, of: Scope) -> int:
 @lru_cache(maxsize=16)
 def _select_committed(scope: Scope) -> sa.Executable:
     cost, estimate = attempts.c.cost_microdollars, attempts.c.estimate_microdollars
-    cost = sa.case((cost.is_not(None), cost), (attempts.c.started_at > sa.bindparam("reserved_since"), estimate))
-    return sa.select(sum_column(cost)).where(*scope.conditions())
+    committed = sa.case((cost.is_not(None), cost), (attempts.c.started_at > sa.bindparam("reserved_since"), estimate))
+    return sa.select(sum_column(committed)).where(*scope.conditions())
