@@ -1,10 +1,11 @@
 """Iteration over the pages of a listing, which detects endless listings and invalid pages.
 
-A hole is an empty page whose cursor continues. A loop is a cursor that an earlier page had.
+A hole is an empty page whose cursor continues. A loop is a cursor that an earlier page had, or the records of an earlier page.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,12 +25,14 @@ MOST_PAGES = 10_000
 class Listing:
     """Route that returns records page by page.
 
-    items: key of the records in a response. cursor_parameter, cursor_field: names of the cursor in the request and in the response.
+    items: key of the records in a response. identity: field that identifies a record. cursor_parameter, cursor_field: names of the cursor
+    in the request and in the response.
     """
 
     path: str
     params: Params
     items: str
+    identity: str
     cursor_parameter: str = "cursor"
     cursor_field: str = "cursor"
 
@@ -51,6 +54,12 @@ class Listing:
     def is_hole(self, page: VenuePage) -> bool:
         """Return True for a hole: `page` is empty although its cursor continues, so that records may be missing."""
         return not page.items(self.items) and self.next_cursor(page) is not None
+
+    def digest(self, page: VenuePage) -> bytes | None:
+        """Return a digest of the ids of the page's records; None for an empty page."""
+        items = page.items(self.items)
+        names = [str(item.get(self.identity)) if isinstance(item, dict) else repr(item) for item in items]
+        return hashlib.blake2b("\0".join(names).encode("utf-8", "surrogatepass"), digest_size=16).digest() if items else None
 
     @property
     def request(self) -> str:
@@ -79,45 +88,66 @@ async def iterate_pages(
     """Yield the pages of `listing`, numbered from `first`. fetch: requests a page. pause: waits before the retry of a page whose cursor
     continues. holes: accept up to `MOST_HOLES` consecutive holes, which the caller has to report.
 
-    A listing ends with a missing cursor, not with a short page. A page that is empty, or whose cursor repeats an earlier one, is requested
-    again, up to `PAGE_RETRIES` times. After that, an empty page without a cursor is accepted as the end.
+    A listing ends with a missing cursor, not with a short page. A page that is empty, or whose cursor or records repeat an earlier page, is
+    requested again, up to `PAGE_RETRIES` times. After that, an empty page without a cursor is accepted as the end.
 
     Raises `VenueError`, before the page is yielded, for a loop, for more than `MOST_PAGES` pages, and for a hole that is not accepted.
     """
-    cursors: set[str | None] = set()
+    cursors: set[str | None] = {None}
+    contents: set[bytes | None] = set()
     cursor, empty = None, 0
     for number in range(MOST_PAGES):
-        cursors.add(cursor)
-        page = await _request_page(listing, fetch, cursor, first + number, pause, cursors)
+        page, loop = await _request_page(listing, fetch, cursor, first + number, pause, cursors, contents)
         cursor = listing.next_cursor(page)
         empty = empty + 1 if listing.is_hole(page) else 0
-        if cursor is not None and cursor in cursors:
-            raise _error(page, f"the listing loops at page {page.ordinal}: the cursor {cursor[:80]!r} came before")
+        if loop is not None:
+            raise _error(page, f"the listing loops at page {page.ordinal}: {loop}")
         if empty > (MOST_HOLES if holes else 0):
             raise _error(page, f"the listing has a hole at page {page.ordinal}: empty pages in a row whose cursors go on: {empty}")
         if number + 1 == MOST_PAGES and cursor is not None:
             raise _error(page, f"the listing has no end: {MOST_PAGES} pages, and its cursor goes on")
+        cursors.add(cursor)
+        contents.add(listing.digest(page))
         yield page
         if cursor is None:
             return
 
 
 async def _request_page(  # noqa: PLR0917
-    listing: Listing, fetch: Fetch, cursor: str | None, ordinal: int, pause: Pause, cursors: set[str | None]
-) -> VenuePage:
-    """Request a page, and repeat the request while the page is empty or its cursor is one of `cursors`, those of earlier pages. After the last
-    retry, prefer a response that ends the listing.
+    listing: Listing,
+    fetch: Fetch,
+    cursor: str | None,
+    ordinal: int,
+    pause: Pause,
+    cursors: set[str | None],
+    contents: set[bytes | None],
+) -> tuple[VenuePage, str | None]:
+    """Request a page, and repeat the request while the page is empty or repeats earlier records. After the last retry, prefer a response
+    that ends the listing. Also return how the page repeats an earlier one. cursors, contents: of earlier pages.
     """
-    pages: list[VenuePage] = []
+    pages: list[tuple[VenuePage, str | None]] = []
     for number in range(1 + PAGE_RETRIES):
-        if pages and listing.next_cursor(pages[-1]) is not None:
+        if pages and listing.next_cursor(pages[-1][0]) is not None:
             await pause(number)
         page = await fetch(listing.call_at(cursor), ordinal=ordinal)
-        if page.items(listing.items) and ((following := listing.next_cursor(page)) is None or following not in cursors):
-            return page
-        pages.append(page)
-    ends = (found for found in pages if not found.items(listing.items) and not listing.is_hole(found))
+        loop = _describe_loop(listing, page, cursors, contents)
+        if page.items(listing.items) and loop is None:
+            return page, None
+        pages.append((page, loop))
+    ends = (found for found in pages if not found[0].items(listing.items) and not listing.is_hole(found[0]))
     return next(ends, pages[-1])
+
+
+def _describe_loop(listing: Listing, page: VenuePage, cursors: set[str | None], contents: set[bytes | None]) -> str | None:
+    """Describe how the page, or its cursor, repeats an earlier page; None without a repetition. The last page may repeat records."""
+    following, digest = listing.next_cursor(page), listing.digest(page)
+    if following is None:
+        return None
+    if following in cursors:
+        return f"the cursor {following[:80]!r} came before"
+    if digest is not None and digest in contents:
+        return f"its {len(page.items(listing.items))} {listing.items} are those of an earlier page"
+    return None
 
 
 def _error(page: VenuePage, cause: str) -> VenueError:

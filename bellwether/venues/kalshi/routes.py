@@ -37,7 +37,7 @@ def events(
         "with_nested_markets": "true" if nested else None,
         "limit": "200",
     }
-    return Listing("/events", drop_missing(chosen), "events")
+    return Listing("/events", drop_missing(chosen), "events", "event_ticker")
 
 
 def markets(
@@ -61,7 +61,7 @@ def markets(
         "mve_filter": mve_filter,
         "limit": "1000",
     }
-    return Listing("/markets", drop_missing(chosen), "markets")
+    return Listing("/markets", drop_missing(chosen), "markets", "ticker")
 
 
 def historical_markets(
@@ -69,12 +69,12 @@ def historical_markets(
 ) -> Listing:
     """Build GET /historical/markets: archived markets, which settled before the cutoff. The venue forbids two filters at once."""
     chosen = {"tickers": ",".join(tickers), "event_ticker": event_ticker, "mve_filter": mve_filter, "limit": "1000"}
-    return Listing("/historical/markets", drop_missing(chosen), "markets")
+    return Listing("/historical/markets", drop_missing(chosen), "markets", "ticker")
 
 
 def series() -> Listing:
     """Build GET /series: all series in one response, without a cursor."""
-    return Listing("/series", (), "series")
+    return Listing("/series", (), "series", "ticker")
 
 
 def historical_cutoff() -> VenueCall:
@@ -102,7 +102,7 @@ def trades(*, ticker: str | None = None, after: datetime | None = None) -> Listi
 
     after: aware time, truncated to whole seconds.
     """
-    return Listing("/markets/trades", drop_missing({"ticker": ticker, "min_ts": _seconds(after), "limit": "1000"}), "trades")
+    return Listing("/markets/trades", drop_missing({"ticker": ticker, "min_ts": _seconds(after), "limit": "1000"}), "trades", "trade_id")
 
 
 def parse_requested_tickers(request: str) -> frozenset[str]:

@@ -106,7 +106,7 @@ def check_token(token_id: str) -> str:
 
 
 def _keyset(path: str, params: Params, items: str) -> Listing:
-    return Listing(path, params, items, "after_cursor", "next_cursor")
+    return Listing(path, params, items, "id", "after_cursor", "next_cursor")
 
 
 def _flag(value: bool | None) -> str | None:

@@ -51,6 +51,11 @@ async def test_a_cursor_that_repeats_for_ever_ends_in_an_error(pages: list[httpx
     assert len(script.requests) == len(pages) + 2
 
 
+async def test_a_page_that_repeats_an_earlier_one_under_fresh_cursors_ends_in_an_error():
+    with pytest.raises(VenueError, match="its 2 markets are those of an earlier page"):
+        await collect(Script(listing("c1", "A", "B"), listing("c2", "C"), listing("c3", "A", "B")))
+
+
 async def test_an_empty_page_whose_cursor_goes_on_however_often_it_is_asked_for_is_an_error():
     script, naps = Script(listing("c1", "A"), listing("c2")), Naps()
     async with client(script, naps=naps) as venue:
@@ -153,7 +158,7 @@ async def test_a_caller_that_accepts_holes_gets_five_and_no_more():
         async def fetch(call: VenueCall, *, ordinal: int, pages: dict[Any, httpx.Response] = pages) -> VenuePage:
             return VenuePage(call.path, 200, datetime(2026, 3, 20, tzinfo=UTC), pages[dict(call.params).get("cursor")].content, ordinal)
 
-        walked = iterate_pages(Listing("/markets", (), "markets"), fetch, holes=True)
+        walked = iterate_pages(Listing("/markets", (), "markets", "ticker"), fetch, holes=True)
         if holes > 5:
             with pytest.raises(VenueError, match="empty pages in a row whose cursors go on: 6"):
                 _ = [page async for page in walked]
