@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def arena(context: click.Context) -> None:
-    """Show the weeks with cohorts and decisions; run weeks, explain decisions."""
+    """Show the weeks with cohorts (the agents that start in one week) and decisions; run weeks, explain decisions."""
     from bellwether.arena.weekly.queries import query_week_status
 
     if context.invoked_subcommand is not None:

@@ -27,8 +27,8 @@ _ARENA = "arena"
 def leaderboard(names: tuple[str, ...], known_at: datetime | None) -> None:
     """Show the leaderboards of releases and of the arena; all by default.
 
-    Those of releases are in the published warehouse. The arena ranks families with the same methodology; live and reconstructed cohorts are
-    separate. --known-at is for the arena.
+    Those of releases (question sets) are in the published warehouse. The arena ranks families, each one competitor over the years; weeks that
+    were decided live and those computed afterwards (reconstructed) are separate. --known-at is for the arena.
     """
     if known_at is not None and set(names) != {_ARENA}:
         raise click.UsageError("--known-at is for the arena: `bellwether leaderboard arena --known-at TIME`.")
