@@ -236,21 +236,15 @@ def difference_matrix(comparisons: pl.DataFrame, names: Sequence[str], title: st
     return add_title(chart.properties(width=18 * len(names)), title, "row minus column; dot: p after Holm's correction is below 0.05")
 
 
-def differences(pairs: pl.DataFrame, axis: str, *, texts: Mapping[int, str] | None = None) -> alt.LayerChart:
+def differences(pairs: pl.DataFrame, axis: str) -> alt.LayerChart:
     """Draw the difference of each pair of forecasters with its interval; below 0, the first of the pair is better.
 
-    Args:
-        pairs: forecaster, other, difference, lower, upper.
-        axis: Title of the differences.
-        texts: Text at the right of a row, by the row's index.
+    pairs: forecaster, other, difference, lower, upper. axis: title of the differences.
     """
     known = pairs.filter(pl.col("difference").is_not_null())
     short = distinct_labels([*known["forecaster"], *known["other"]], 24)
     rows = [
-        {"name": f"{short[one]} – {short[other]}", "value": value, "lower": lower, "upper": upper, "shown": (texts or {}).get(place, "")}
-        for place, (one, other, value, lower, upper) in enumerate(
-            known.select("forecaster", "other", "difference", "lower", "upper").iter_rows()
-        )
+        {"name": f"{short[one]} – {short[other]}", "value": value, "lower": lower, "upper": upper}
+        for one, other, value, lower, upper in known.select("forecaster", "other", "difference", "lower", "upper").iter_rows()
     ]
-    options: dict[str, Any] = {"texts": ["shown"]} if texts else {}
-    return interval_list(rows, axis, reference=0.0, **options)
+    return interval_list(rows, axis, reference=0.0)

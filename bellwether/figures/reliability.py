@@ -69,8 +69,8 @@ def diagram(names: Palette, *, banded: bool = False) -> alt.LayerChart:
     return layer_charts(*([band] if banded else []), _diagonal(), bars, line, points)
 
 
-def curves(names: Palette, *, banded: bool = True) -> alt.LayerChart:
-    """Build a chart without data: calibration curves without bins (CORP). banded: shade where the curve of a calibrated forecaster would lie.
+def curves(names: Palette) -> alt.LayerChart:
+    """Build a chart without data: calibration curves without bins (CORP). Shaded is where the curve of a calibrated forecaster would lie.
 
     The rows are filled in later: name, forecast, recalibrated, and lower and upper of the band.
     """
@@ -78,7 +78,7 @@ def curves(names: Palette, *, banded: bool = True) -> alt.LayerChart:
     own = alt.Chart().encode(x=alt.X("forecast:Q", title=FORECAST, scale=_UNIT), color=colour(names))
     band = own.mark_area(opacity=0.13).encode(y=alt.Y("lower:Q", title=OBSERVED, scale=_UNIT), y2="upper:Q")
     line = own.mark_line(interpolate="step").encode(y=alt.Y("recalibrated:Q", title=OBSERVED, scale=_UNIT), tooltip=tips)
-    return layer_charts(*([band] if banded else []), _diagonal(), line)
+    return layer_charts(band, _diagonal(), line)
 
 
 def _diagonal() -> alt.Chart:

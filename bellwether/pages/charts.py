@@ -185,8 +185,7 @@ def lines(
 ) -> Chart:
     """Build a chart of curves. rows: name, x, y; x is a time (ISO text), or a number if `time` is False.
 
-    marks: x and text of labelled vertical lines. first: names shown at first. Other options are passed to `bellwether.figures.equity.lines`; with
-    band=True, rows also need lower and upper.
+    marks: x and text of labelled vertical lines. first: names shown at first. Other options are passed to `bellwether.figures.equity.lines`.
     """
     form = spec(equity.lines, x, y, tuple(colours.items()), timed=time, **options)
     if marks:
