@@ -33,7 +33,7 @@ def test_views_follow_the_replay_and_cannot_be_written() -> None:
     best, positions = opened.best, opened.positions
     opened.place(0, YES, BUY, 0, 3_000, Tif.IOC)
     assert (best.tolist(), positions.tolist(), opened.levels(0, NO)[1].tolist()) == ([[4_500, 5_200]], [[3_000, 0]], [2_000, 15_000])
-    for view in (best, positions, opened.status, opened.orders, opened.fills, opened.samples):
+    for view in (best, positions, opened.status, opened.orders, opened.fills):
         with pytest.raises(ValueError, match="read-only"):
             view[...] = 0
 
@@ -43,7 +43,7 @@ def test_nothing_is_taken_after_the_end() -> None:
     order = opened.place(0, YES, BUY, 4_400, 100)
     finish(opened)
     assert (opened.place(0, YES, BUY, 4_400, 100), opened.cancel(order), opened.amend(order, 4_300, 100)) == (-1, False, Reason.NOT_RESTING)
-    assert (opened.refused, len(opened.orders), opened.orders[order, O_STATUS]) == (1, 1, Status.RESTING)
+    assert (opened.result().refused, len(opened.orders), opened.orders[order, O_STATUS]) == (1, 1, Status.RESTING)
 
 
 def test_what_is_no_whole_number_is_no_order() -> None:
