@@ -28,7 +28,7 @@ CALLS = 2_000
 CONCURRENCY = 100
 #: Seconds that every answer takes longer.
 LATENCY = 0.2
-#: LiteLLM, httpx, client and journal share one thread: with 100 calls at a time its processor time counts as much as the latency.
+#: httpx, client and journal share one thread: with 100 calls at a time its processor time counts as much as the latency.
 WALL_TARGET, WORK_TARGET = 2.5, 1.0
 #: Milliseconds of processor time per call.
 BUDGET_MS = 2.0
