@@ -367,21 +367,19 @@ async def test_refresh_takes_no_page_of_an_unfinished_pull(tmp_path: Path):
     assert rows(KALSHI_MARKETS, pull.markets()).filter(ticker="A-1")["title"].to_list() == ["Corrected"]
 
 
-@pytest.mark.parametrize("value", [b"9" * 6000, b"[" * 200_000 + b"]" * 200_000], ids=["6,000 digits", "200,000 levels"])
-async def test_a_value_that_no_parser_reads_costs_its_market_alone_and_no_second_request(value: bytes, tmp_path: Path):
+async def test_a_number_that_no_parser_reads_costs_no_market_and_no_second_request(tmp_path: Path):
     class Odd(World):
         def __call__(self, request: httpx.Request) -> httpx.Response:
             response = super().__call__(request)
-            body = response.content.replace(b'"ticker":"B-1"', b'"zz":' + value + b',"ticker":"B-1"')
+            body = response.content.replace(b'"ticker":"B-1"', b'"zz":' + b"9" * 6000 + b',"ticker":"B-1"')
             return httpx.Response(response.status_code, content=body, headers={"Date": self.date})
 
     run = KalshiSession(tmp_path, Odd(**{name: getattr(ordinary(), name) for name in ("live", "archive", "nested")}))
     run.at(1)
     pull = await run.day()
-    assert tickers(pull) == ["A-1", "A-2", "B-2", "C-1"]
-    assert set(pull.rejects().select("table", "record_id").rows()) == {("raw/kalshi_markets", "B-1")}
+    assert tickers(pull) == ["A-1", "A-2", "B-1", "B-2", "C-1"]
+    assert pull.rejects().is_empty()
     assert len(run.world.asked) == len(set(run.world.asked))
-    assert is_final(pull), "the value can never be right"
 
 
 everything = KalshiSession.everything
