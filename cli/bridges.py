@@ -199,6 +199,8 @@ def _import_log(path: Path, *, forecaster: str | None, target: Path | None, dry_
         console().print(f"left out: {visible(text)}", markup=False, highlight=False, soft_wrap=True)
     if (more := len(imported.left_out) - _SHOWN) > 0:
         console().print(f"and {more:,} more left out")
+    if imported.table.frame.is_empty():
+        raise ConfigError(f"importing {path}: no sample has a forecast that counts")
     if target is None:
         rows = select_columns(imported.table)
         submit_rows(rows.frame, rows.place, forecaster, dry_run=dry_run)

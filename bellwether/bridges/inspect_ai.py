@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -72,6 +73,8 @@ _OUTCOMES = {"yes": 1.0, "1": 1.0, "true": 1.0, "no": 0.0, "0": 0.0, "false": 0.
 #: A whole answer that is a probability; models of other tasks give it without a form.
 _BARE = re.compile(r"0?\.\d+|[01](?:\.0*)?")
 _STOPS = {Ending.NORMAL: "stop", Ending.CUT: "max_tokens", Ending.FILTERED: "content_filter"}
+#: Columns of a question in its prompt.
+_PROMPTED = ("question", "description", "source", "market_id")
 _SCORER, _TASK = "bellwether/forecast", "bellwether/release"
 
 
@@ -223,7 +226,7 @@ def _unanswered_sheet(forecaster: LanguageModel, questions: pl.DataFrame) -> pl.
 def _sheet(forecasts: pl.DataFrame, questions: pl.DataFrame, forecaster: str) -> pl.DataFrame:
     """Return one row per question with the columns of `Answers.sheet`, and the question's own cluster, outcome and text."""
     sheet = Answers.of(forecasts, questions).sheet(forecaster).drop("cluster")
-    return sheet.join(questions.select("id", "cluster", "question", "ground_truth", "release"), on="id", maintain_order="left")
+    return sheet.join(questions.select("id", "cluster", "ground_truth", "release", *_PROMPTED), on="id", maintain_order="left")
 
 
 def _metadata(row: dict[str, Any]) -> dict[str, Any]:
@@ -250,30 +253,31 @@ def write_logs(questions: pl.DataFrame, forecasts: pl.DataFrame, folder: Path) -
 
 def _logs(questions: pl.DataFrame, forecasts: pl.DataFrame, forecaster: str) -> Iterator[EvalLog]:
     """Build the logs of one forecaster; all samples of a question are in one log."""
-    sheet, texts = _sheet(forecasts, questions, forecaster), {row["id"]: row for row in questions.iter_rows(named=True)}
-    answers: dict[str, list[dict[str, Any]]] = {}
-    for row in forecasts.sort("question_id", "sample").iter_rows(named=True):
-        answers.setdefault(row["question_id"], []).append(row)
-    epochs = max(map(len, answers.values()))
+    sheet = _sheet(forecasts, questions, forecaster).filter(pl.col("id").is_in(forecasts["question_id"].implode()))
+    epochs = forecasts["question_id"].value_counts()["count"].max()
     combine = forecasts["combine"].drop_nulls().first() or "mean"
-    created = forecasts["known_at"].max().isoformat()  # type: ignore[union-attr]
-    for part in sheet.iter_slices(max(1, SAMPLES_PER_LOG // epochs)):
-        rows = [row for row in part.iter_rows(named=True) if row["id"] in answers]
-        samples = [_log_sample(row, texts[row["id"]], answer) for row in rows for answer in answers[row["id"]]]
-        spec = EvalSpec(
-            created=created,
-            task=_TASK,
-            task_id=f"{forecaster}-{rows[0]['ordinal']}",
-            task_registry_name=_TASK,
-            task_args={"release": part["release"][0]},
-            dataset=EvalDataset(name=part["release"][0], samples=len(rows), sample_ids=[row["id"] for row in rows]),
-            model=f"none/{forecaster}",
-            config=EvalConfig(epochs=epochs, epochs_reducer=[combine]),
+    created = max(forecasts["known_at"]).isoformat()
+    for part in sheet.iter_slices(max(1, SAMPLES_PER_LOG // int(epochs))):  # type: ignore[arg-type]
+        rows = {row["id"]: row for row in part.iter_rows(named=True)}
+        answers = forecasts.join(part.select("ordinal", question_id="id"), on="question_id").sort("ordinal", "sample")
+        samples = [_log_sample(rows[answer["question_id"]], answer) for answer in answers.iter_rows(named=True)]
+        spec = EvalSpec.model_validate(
+            {
+                "created": created,
+                "task": _TASK,
+                "task_id": f"{forecaster}-{part['ordinal'][0]}",
+                "task_registry_name": _TASK,
+                "task_args": {"release": part["release"][0]},
+                "dataset": EvalDataset(name=part["release"][0], samples=len(rows), sample_ids=list(rows)),
+                "model": f"none/{forecaster}",
+                "config": EvalConfig(epochs=epochs, epochs_reducer=[combine]),
+                "scorers": [{"name": _SCORER, "metrics": [{"name": "bellwether/scores"}]}],
+            }
         )
         yield EvalLog(status="success", eval=spec, results=_results(samples, combine), stats=EvalStats(), samples=samples)
 
 
-def _log_sample(row: dict[str, Any], question: dict[str, Any], answer: dict[str, Any]) -> EvalSample:
+def _log_sample(row: dict[str, Any], answer: dict[str, Any]) -> EvalSample:
     """Build the sample of one row of benchmark/forecasts; of a baseline, the answer is its probability as JSON. row: of the sheet."""
     text = answer["raw_response"] or ("" if answer["p_yes"] is None else f'{{"p_yes": {answer["p_yes"]!r}}}')
     ending = Ending.NORMAL if answer["raw_response"] is None else parse_ending(answer["finish_reason"])
@@ -288,7 +292,7 @@ def _log_sample(row: dict[str, Any], question: dict[str, Any], answer: dict[str,
             f"exporting {answer['forecaster']}: the answer to {row['id']} reads as p_yes = {reading.p_yes}, and {answer['p_yes']} is stored; "
             "evaluate the forecaster again with this version"
         )
-    prompt = _prompt(question, answer)
+    prompt = _prompt(row, answer)
     return EvalSample(
         id=row["id"],
         epoch=answer["sample"] + 1,
@@ -302,13 +306,13 @@ def _log_sample(row: dict[str, Any], question: dict[str, Any], answer: dict[str,
     )
 
 
-def _prompt(question: dict[str, Any], answer: dict[str, Any]) -> list[ChatMessage]:
+def _prompt(row: dict[str, Any], answer: dict[str, Any]) -> list[ChatMessage]:
     """Return the prompt of an answer: the messages if they are those that were sent, else the question alone."""
     if answer["elicitation"] is not None and answer["as_of"] is not None:
-        sent = messages(question, answer["as_of"], answer["elicitation"].partition("/")[0])
+        sent = messages(row, answer["as_of"], answer["elicitation"].partition("/")[0])
         if prompt_hash(sent) == answer["prompt_hash"]:
             return _messages(sent)
-    return [ChatMessageUser(content=question["question"])]
+    return [ChatMessageUser(content=row["question"])]
 
 
 def _results(samples: Sequence[EvalSample], combine: str) -> EvalResults:
@@ -333,9 +337,10 @@ def _combine(samples: Sequence[EvalSample], combine: str) -> SampleScore:
 
 def _combine_values(values: Sequence[float], combine: str) -> float | None:
     """Return the mean or median of the values that are numbers; None without any."""
-    known = pl.Series(values, dtype=pl.Float64).drop_nans()
-    combined: Any = known.median() if combine == "median" else known.mean()
-    return combined
+    known = [value for value in values if not math.isnan(value)]
+    if not known:
+        return None
+    return statistics.median(known) if combine == "median" else statistics.fmean(known)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -85,6 +85,7 @@ def card(questions: pl.DataFrame, parts: Sequence[Part], *, world: World, recipe
                 "name": part.name,
                 "folder": part.file.partition("/")[0],
                 "rows": part.rows.height,
+                "bytes": part.rows.to_arrow(compat_level=pl.CompatLevel.oldest()).nbytes,
                 "columns": [(name, _FEATURES[dtype], part.columns[name]) for name, dtype in part.rows.schema.items()],
             }
             for part in parts

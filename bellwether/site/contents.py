@@ -12,10 +12,13 @@ from bellwether.site import arena, benchmark, data_pages, home, method, trading
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, code, key
 
+#: Front matter by which Hugging Face serves the folder as a static Space.
+_SPACE = b"---\ntitle: Bellwether\nsdk: static\napp_file: index.html\npinned: false\n---\n\nLeaderboards of Bellwether.\n"
+
 
 def units(source: SiteSource) -> Iterator[Unit]:
     """Yield the units of the whole site. A unit's files are built only when its function is called."""
-    yield Unit("static", code(), lambda: [*static_files(), ("static/vega.js", chart_library())])
+    yield Unit("static", code(), lambda: [*static_files(), ("static/vega.js", chart_library()), ("README.md", _SPACE)])
     yield Unit("publication", key(source.published_at.isoformat()), lambda: [publication_file(source.published_at)])
     colours = Colours(source.numbers)
     for names in (benchmark.names(source), trading.agent_names(source), arena.names(source)):

@@ -51,7 +51,7 @@ def test_the_cards_header_describes_exactly_what_the_file_holds(tmp_path: Path) 
     arrow = {"string": "large_string", "float64": "double"}
     found = {field.name: str(field.type) for field in pq.read_schema(folder / DATA)}
     assert {name: arrow.get(dtype, dtype) for name, dtype in declared.items()} == found
-    assert info["splits"] == [{"name": "test", "num_examples": 6}]
+    assert info["splits"] == [{"name": "test", "num_bytes": info["splits"][0]["num_bytes"], "num_examples": 6}]
     assert meta["configs"] == [{"config_name": "questions", "default": True, "data_files": [{"split": "test", "path": "data/test-*"}]}]
     assert (meta["license"], meta["size_categories"], meta["pretty_name"]) == ("mit", ["n<1K"], "Bellwether made-up")
 
