@@ -14,6 +14,7 @@ import polars as pl
 from bellwether.console import console
 from bellwether.errors import ConfigError, suggestion
 from bellwether.files import atomic_file
+from bellwether.formatting import counted
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import query
 from bellwether.publish import export as write_dataset
@@ -92,15 +93,62 @@ def _export_logs(release: str, target: str, *, forecasters: tuple[str, ...] = ()
     console().print(f"{forecasts.height:,} samples in {len(written)} logs; open them: inspect view --log-dir {target}", soft_wrap=True)
 
 
+def _export_forecast_set(
+    release: str,
+    target: str,
+    *,
+    forecasters: tuple[str, ...] = (),
+    questions: Path | None = None,
+    resolutions: Path | None = None,
+    organization: str | None = None,
+) -> None:
+    """Write the forecasts of one forecaster as a forecast set of ForecastBench."""
+    from bellwether.bridges.forecastbench import read_question_set, read_resolution_set, select_forecasts, write_forecast_set
+
+    if questions is None or organization is None or len(forecasters) != 1:
+        raise click.UsageError("The format forecastbench needs --questions, --organization and one --forecaster.")
+    rows = read_forecasts(release, forecasters)
+    models, costs = rows["model"].drop_nulls().unique().sort(), rows["cost"].drop_nulls()
+    forecasts = select_forecasts(rows)
+    write_forecast_set(
+        Path(target),
+        forecasts,
+        read_question_set(questions),
+        organization=organization,
+        model=forecasters[0],
+        model_organization=models[0].partition("/")[0] if len(models) else organization,
+        resolved=None if resolutions is None else read_resolution_set(resolutions),
+        cost=costs.sum() if len(costs) else None,
+    )
+    console().print(f"{len(forecasts):,} forecasts of {forecasters[0]} in {target}", markup=False, soft_wrap=True)
+
+
+def _export_arena_forecasts(release: str, target: str, *, forecasters: tuple[str, ...] = (), questions: Path | None = None) -> None:
+    """Write the forecasts for Prophet Arena."""
+    from bellwether.bridges.prophet_arena import read_events, select_forecasts, write_forecasts
+
+    if questions is None:
+        raise click.UsageError("The format prophet-arena needs the events of the release, --questions.")
+    events = read_events(questions)
+    forecasts = select_forecasts(read_forecasts(release, forecasters), events)
+    write_forecasts(Path(target), forecasts, events)
+    console().print(f"{len(forecasts):,} forecasts in {target}", markup=False, soft_wrap=True)
+
+
 #: Formats: the function that writes one, and its options.
 _EXPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
     "arena": (_export_cohort, frozenset({"without_prompts"})),
     "huggingface": (_export_dataset, frozenset({"license_id", "repository", "private"})),
     "inspect": (_export_logs, frozenset({"forecasters"})),
     "delta": (_export_tables, frozenset({"names"})),
+    "forecastbench": (_export_forecast_set, frozenset({"forecasters", "questions", "resolutions", "organization"})),
+    "prophet-arena": (_export_arena_forecasts, frozenset({"forecasters", "questions"})),
 }
 _FLAGS = {
     "forecasters": "--forecaster",
+    "questions": "--questions",
+    "resolutions": "--resolutions",
+    "organization": "--organization",
     "license_id": "--license",
     "repository": "--upload",
     "private": "--private",
@@ -114,8 +162,18 @@ _FLAGS = {
 @cloup.option("--to", "target", required=True, metavar="FOLDER|FILE|URL", help="Target; an earlier export is replaced.")
 @cloup.option("--format", "form", type=click.Choice([*_EXPORTS]), default="huggingface", show_default=True, help="Format of the export.")
 @cloup.option_group(
-    "Options of inspect",
+    "Options of inspect, forecastbench and prophet-arena",
     cloup.option("--forecaster", "forecasters", multiple=True, metavar="NAME", help="Forecaster; repeatable.  [default: all]"),
+)
+@cloup.option_group(
+    "Options of forecastbench and prophet-arena",
+    cloup.option("--questions", type=click.Path(path_type=Path), help="Question set of the round, or events."),
+    cloup.option(
+        "--resolutions",
+        type=click.Path(path_type=Path),
+        help="Resolution set of an old round, whose resolved questions alone are required.",
+    ),
+    cloup.option("--organization", help="Your organization."),
 )
 @cloup.option_group(
     "Options of huggingface",
@@ -210,22 +268,81 @@ def _import_log(path: Path, *, forecaster: str | None, target: Path | None, dry_
     console().print(f"{imported.table.frame.height:,} forecasts in {target}; next: bellwether score {target}", markup=False, soft_wrap=True)
 
 
+def _import_forecastbench(path: Path, *, forecaster: str | None, resolutions: Path | None = None, release: str | None = None) -> None:
+    """Store a round of ForecastBench as a release, or one of its forecast sets as a submission."""
+    from bellwether.bridges.forecastbench import LICENSE, import_forecasts, import_round
+    from bellwether.forecasting.registry import load_registered
+    from bellwether.submissions import Submissions
+    from bellwether.submissions.weeks import load_arena_families
+
+    config = settings()
+    lake = Lake.of(config)
+    if resolutions is not None:
+        done = import_round(lake, config.registry, path, resolutions, name=release, world=config.world)
+        console().print(f"{done.questions.height:,} questions in the release {done.name}, under {LICENSE}", soft_wrap=True)
+        for reason, count in done.left_out.items():
+            console().print(f"{counted(count, 'resolution')} left out: {reason}")
+        console().print(f"Next: bellwether release {done.name}", soft_wrap=True)
+        return
+    if forecaster is None:
+        raise click.UsageError("Name the --forecaster of a forecast set, or the --resolutions of a question set.")
+    taken = [*load_registered(), *load_arena_families(lake)]
+    count = import_forecasts(Submissions(config.submissions_path), path, forecaster=forecaster, taken=taken, now=config.now())
+    console().print(f"{count:,} forecasts of {forecaster} stored. Next: `bellwether release` scores them on the release of their round.")
+
+
+def _import_events(path: Path, *, release: str | None) -> None:
+    """Store resolved events of Prophet Arena as a release."""
+    from bellwether.bridges.prophet_arena import import_events
+
+    if release is None:
+        raise click.UsageError("The format prophet-arena needs a name for the --release.")
+    config = settings()
+    questions = import_events(Lake.of(config), config.registry, path, name=release, world=config.world)
+    console().print(f"{questions.height:,} questions in the release {release}. Next: bellwether release {release}", soft_wrap=True)
+
+
 #: Maximum number of samples left out that are printed.
 _SHOWN = 20
 
-#: Formats of forecasts: the function that imports a file.
-_IMPORTS: dict[str, Callable[..., None]] = {"inspect": _import_log}
+#: Formats of files to import: the function that imports one, and its options.
+_IMPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
+    "inspect": (_import_log, frozenset({"forecaster", "target", "dry_run"})),
+    "forecastbench": (_import_forecastbench, frozenset({"forecaster", "resolutions", "release"})),
+    "prophet-arena": (_import_events, frozenset({"release"})),
+}
+_IMPORT_FLAGS = {
+    "forecaster": "--forecaster",
+    "target": "--to",
+    "dry_run": "--dry-run",
+    "resolutions": "--resolutions",
+    "release": "--release",
+}
 
 
-@click.command("import")
+@cloup.command("import")
 @click.argument("path", metavar="FILE|FOLDER", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice([*_IMPORTS]), required=True, help="Format of the file.")
-@click.option("--forecaster", metavar="NAME", help="Name of the forecaster.  [default: the model's name]")
-@click.option("--to", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write a CSV for `bellwether score`; submit nothing.")
-@click.option("--dry-run", is_flag=True, help="Check every forecast; store nothing.")
+@cloup.option("--format", "form", type=click.Choice([*_IMPORTS]), required=True, help="Format of the file.")
+@cloup.option("--forecaster", metavar="NAME", help="Name of the forecaster.  [default: the model's name, in the format inspect]")
+@cloup.option_group(
+    "Options of inspect",
+    cloup.option(
+        "--to", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write a CSV for `bellwether score`; submit nothing."
+    ),
+    cloup.option("--dry-run", is_flag=True, help="Check every forecast; store nothing."),
+)
+@cloup.option_group(
+    "Options of forecastbench and prophet-arena",
+    cloup.option("--resolutions", type=click.Path(path_type=Path), help="Resolution set: FILE is the question set, and becomes a release."),
+    cloup.option("--release", metavar="NAME", help="Name of the release.  [default of forecastbench: forecastbench-DATE]"),
+)
 def import_(path: Path, form: str, **options: Any) -> None:
-    """Submit the forecasts in a file of another tool, as `bellwether submit` does (docs/bridges.md).
+    """Submit the forecasts in a file of another tool, as `bellwether submit` does, or make a release of its questions (docs/bridges.md).
 
     If any forecast is refused, nothing is stored, and the command exits with 1.
     """
-    _IMPORTS[form](path, **options)
+    read, allowed = _IMPORTS[form]
+    for name, value in options.items():
+        if value and name not in allowed:
+            raise click.UsageError(f"{_IMPORT_FLAGS[name]} is not an option of the format {form}.")
+    read(path, **{name: value for name, value in options.items() if name in allowed})

@@ -7,9 +7,12 @@ from typing import Any
 
 import click
 import cloup
+import polars as pl
+from click.core import ParameterSource
 
-from bellwether.console import console, emit
+from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError
+from bellwether.formatting import counted
 from bellwether.scoring.score import score as score_files
 from bellwether.scoring.text_tables import print_result
 from cli.options import AS_JSON
@@ -68,16 +71,39 @@ from cli.options import AS_JSON
     cloup.option("--seed", default=1950, show_default=True, type=click.IntRange(0, 2**63 - 1), help="Seed of simulated distributions."),
 )
 @cloup.option_group(
+    "Rules of other benchmarks (docs/bridges.md)",
+    cloup.option(
+        "--forecastbench", multiple=True, type=click.Path(path_type=Path), help="Resolution set of a round of ForecastBench; repeatable."
+    ),
+    cloup.option(
+        "--question-set",
+        "questions",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        help="Question set of FILES that answer a part of a round; repeatable.",
+    ),
+    cloup.option("--effects", type=click.Path(path_type=Path), help="Published difficulties of its questions (question_fixed_effects)."),
+    cloup.option("--leaderboard", type=click.Path(path_type=Path), help="Its published leaderboard (CSV), for the rank of FILES."),
+    cloup.option("--prophet-arena", type=click.Path(path_type=Path), help="Resolved events of Prophet Arena (events.jsonl)."),
+)
+@cloup.option_group(
     "Results",
     cloup.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Also write one page with interactive diagrams."),
 )
 @AS_JSON
-def score(files: tuple[Path, ...], *, html: Path | None, as_json: bool, **options: Any) -> None:
+@click.pass_context
+def score(context: click.Context, files: tuple[Path, ...], *, html: Path | None, as_json: bool, **options: Any) -> None:
     """Score forecasts in CSV, Parquet or JSON-lines files.
 
     Columns have one of a few names (probability, outcome, forecaster, question_id, series, weight, market_price) or are named by options.
     docs/scoring.md explains the files and the tables.
     """
+    rules = {name: options.pop(name) for name in _RULES}
+    for name in ("forecastbench", "prophet_arena"):
+        if rules[name]:
+            _require_only(context, name)
+            _RULES[name](files, as_json=as_json, **rules)
+            return
     _require_no_overwrite(files, options["outcomes"], html)
     result = score_files(list(files), **options)
     if as_json:
@@ -94,3 +120,102 @@ def _require_no_overwrite(files: tuple[Path, ...], outcomes: Path | None, html: 
     read = {path.resolve() for path in (*files, *([] if outcomes is None else [outcomes]))}
     if html is not None and html.resolve() in read:
         raise ConfigError(f"writing {html}: it is read as data; name another file with --html")
+
+
+def _score_forecastbench(
+    files: tuple[Path, ...],
+    *,
+    as_json: bool,
+    forecastbench: tuple[Path, ...],
+    questions: tuple[Path, ...],
+    effects: Path | None,
+    leaderboard: Path | None,
+    **_: Any,
+) -> None:
+    """Score forecast sets by the rules of ForecastBench, and by ours."""
+    from bellwether.bridges.forecastbench import read_forecast_set, read_question_set, read_resolution_set
+    from bellwether.bridges.forecastbench_scores import list_neighbours, read_effects, read_leaderboard, score_forecast_sets
+
+    board = [] if leaderboard is None else read_leaderboard(leaderboard)
+    standing = score_forecast_sets(
+        [read_forecast_set(path) for path in files],
+        [read_resolution_set(path) for path in forecastbench],
+        effects=None if effects is None else read_effects(effects),
+        questions=[read_question_set(path) for path in questions],
+        leaderboard=board,
+    )
+    if as_json:
+        facts = {"difficulty": standing.difficulty, "without_effect": standing.without_effect}
+        emit({**facts, "forecastbench": standing.theirs.to_dicts(), "bellwether": standing.ours.to_dict()})
+        return
+    kinds = ("dataset", "market", "overall")
+    interval = "{} [{}, {}]"
+    index = [pl.format(interval, *(pl.col(f"{kind}{end}").round(1) for end in ("", "_lower", "_upper"))).alias(kind) for kind in kinds]
+    brier = [pl.col(f"brier_{kind}").round(3) for kind in kinds]
+    console().print(grid(standing.theirs.select("forecaster", *index), title="Index of ForecastBench, 100 is best"))
+    console().print(grid(standing.theirs.select("forecaster", *brier, "n_dataset", "n_market"), title="Brier score, adjusted"))
+    ranks = [name for name in ("rank", "best_rank", "worst_rank") if name in standing.theirs.columns]
+    own = standing.theirs.filter(pl.col("imputed").is_not_null())
+    console().print(
+        grid(own.select("forecaster", *ranks, (100 * pl.col("imputed")).round(1).alias("missing %"), "excluded", pl.col("cost").round(2)))
+    )
+    if board:
+        console().print(grid(list_neighbours(standing, board), title="Beside the published rows"))
+    if standing.difficulty != "published":
+        source = "estimated from these forecast sets" if standing.difficulty == "estimated" else "not adjusted for"
+        console().print(f"Difficulty is {source}; published rows are comparable with --effects only.")
+    if standing.without_effect:
+        console().print(f"{counted(standing.without_effect, 'resolved question')} without a published difficulty left out.")
+    console().print("\nBellwether's scores of the stated forecasts:")
+    print_result(console(), standing.ours)
+
+
+def _score_prophet_arena(files: tuple[Path, ...], *, as_json: bool, prophet_arena: Path, **_: Any) -> None:
+    """Score forecasts by the rules of Prophet Arena, and by ours."""
+    from bellwether.bridges.prophet_arena import average_return, list_forecasts, read_events, read_forecasts, score_cells
+
+    events = read_events(prophet_arena)
+    cells = [cell for path in files for cell in read_forecasts(path, events)]
+    report, returns, ours = score_cells(cells), average_return(cells), score_files(list_forecasts(cells))
+    if as_json:
+        emit({**report.to_dict(), "digest": report.digest(), "average_return": returns, "bellwether": ours.to_dict()})
+        return
+    rows = [
+        {
+            "agent": row.agent,
+            "slice": row.slice,
+            "Brier": row.brier,
+            "skill": row.skill,
+            "SE": row.skill_se,
+            "ECE": row.ece,
+            "events": row.n_events,
+        }
+        for row in report.scores
+    ]
+    table = pl.DataFrame(rows).with_columns(pl.col("Brier", "skill", "SE", "ECE").cast(pl.Float64).round(4))
+    paid = pl.DataFrame(
+        {"agent": [*returns], "average return": [*returns.values()]}, schema={"agent": pl.String, "average return": pl.Float64}
+    )
+    console().print(grid(table, title="Scores of Prophet Arena"))
+    console().print(grid(paid.with_columns(pl.col("average return").round(4)), title="Payout per dollar"))
+    console().print(f"digest {report.digest()}", soft_wrap=True)
+    console().print("\nBellwether's scores, a question per outcome and window:")
+    print_result(console(), ours)
+
+
+#: Rules of other benchmarks by option; the other options belong to ForecastBench.
+_RULES: dict[str, Any] = {
+    "forecastbench": _score_forecastbench,
+    "questions": None,
+    "effects": None,
+    "leaderboard": None,
+    "prophet_arena": _score_prophet_arena,
+}
+
+
+def _require_only(context: click.Context, rules: str) -> None:
+    """Raise a usage error for an option that the rules of another benchmark do not use."""
+    used = {"files", "as_json", rules, *(("questions", "effects", "leaderboard") if rules == "forecastbench" else ())}
+    for name in context.params:
+        if name not in used and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} is not an option with --{rules.replace('_', '-')}.")
