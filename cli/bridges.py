@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ def _export_forecast_set(
         model=forecasters[0],
         model_organization=models[0].partition("/")[0] if len(models) else organization,
         resolved=None if resolutions is None else read_resolution_set(resolutions),
-        cost=costs.sum() if len(costs) else None,
+        cost=sum(costs, Decimal(0)) if len(costs) else None,
     )
     console().print(f"{len(forecasts):,} forecasts of {forecasters[0]} in {target}", markup=False, soft_wrap=True)
 
@@ -237,7 +238,7 @@ def read_forecasts(release: str, forecasters: tuple[str, ...] = ()) -> pl.DataFr
 def read_rows(source: Table, release: str) -> pl.DataFrame:
     """Read the rows of a release from a benchmark table of the published warehouse."""
     frame = query(settings().warehouse_uri, f"FROM {source.group}.{source.short_name} WHERE release = $release", {"release": release})
-    return frame.cast(dict(source.schema))
+    return frame.cast(pl.Schema(source.schema))
 
 
 def _require_extra(extra: str, module: str) -> None:

@@ -162,7 +162,12 @@ def score_forecast_sets(
         effects = dict.fromkeys(scored, 0.0)
     table = _score_by_rules(list(columns), scored, losses, effects, seed)
     facts = [_describe(name, own, rounds, answered[name]) for name, own in sets_of.items()]
-    shape = {"forecaster": pl.String, "imputed": pl.Float64, "excluded": pl.Boolean, "cost": pl.Decimal(38, 6)}
+    shape: dict[str, pl.DataType | type[pl.DataType]] = {
+        "forecaster": pl.String,
+        "imputed": pl.Float64,
+        "excluded": pl.Boolean,
+        "cost": pl.Decimal(38, 6),
+    }
     table = table.join(pl.DataFrame(facts, schema=shape, orient="row"), on="forecaster", how="left")
     if leaderboard:
         table = _add_ranks(table, leaderboard)
@@ -237,7 +242,7 @@ def _estimate_effects(asked: Sequence[Asked], losses: Floats) -> dict[Asked, flo
     losses: (questions, forecasters), NaN without a forecast. The effects of questions are eliminated from the normal equations, which leaves one
     equation per forecaster.
     """
-    found = {}
+    found: dict[Asked, float] = {}
     for kind in _KINDS:
         rows = [row for row, key in enumerate(asked) if _kind(key) == kind]
         part = losses[rows]

@@ -255,7 +255,7 @@ def _logs(questions: pl.DataFrame, forecasts: pl.DataFrame, forecaster: str) -> 
     """Build the logs of one forecaster; all samples of a question are in one log."""
     sheet = _sheet(forecasts, questions, forecaster).filter(pl.col("id").is_in(forecasts["question_id"].implode()))
     epochs = forecasts["question_id"].value_counts()["count"].max()
-    combine = forecasts["combine"].drop_nulls().first() or "mean"
+    combine = str(forecasts["combine"].drop_nulls().first() or "mean")
     created = max(forecasts["known_at"]).isoformat()
     for part in sheet.iter_slices(max(1, SAMPLES_PER_LOG // int(epochs))):  # type: ignore[arg-type]
         rows = {row["id"]: row for row in part.iter_rows(named=True)}
@@ -284,7 +284,7 @@ def _log_sample(row: dict[str, Any], answer: dict[str, Any]) -> EvalSample:
     message = ChatMessageAssistant(content=text, model=answer["served_model"] or answer["model"])
     used = [answer[name] or 0 for name in ("input_tokens", "output_tokens")]
     usage = ModelUsage(input_tokens=used[0], output_tokens=used[1], total_tokens=sum(used), reasoning_tokens=answer["reasoning_tokens"])
-    choice = ChatCompletionChoice(message=message, stop_reason=_STOPS.get(ending, "unknown"))  # type: ignore[arg-type]
+    choice = ChatCompletionChoice(message=message, stop_reason=_STOPS.get(ending, "unknown"))
     output = ModelOutput(model=message.model or answer["forecaster"], choices=[choice], usage=usage if sum(used) else None)
     reading = _read(output)
     if reading.p_yes != answer["p_yes"]:

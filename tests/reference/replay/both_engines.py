@@ -124,6 +124,7 @@ def replay_both(tape: Tape, rules: RuleSet, settings: BacktestSettings, act: Age
     outcome = compiled.result()
     _same_tables(plain, outcome)
     _same_outcome(plain, outcome)
+    assert settings.bankroll is not None
     _conserves_money(plain, settings.bankroll)
     return plain
 
