@@ -1,4 +1,4 @@
--- Returns of families since the start, of live and of reconstructed cohorts: by UTC day, and by age of the cohort in days. The other of the two is null.
+-- One row per family and UTC day, or age of the cohort in days, with its return since the start. The other of the two is null. Live and reconstructed cohorts are separate.
 WITH curves AS (
     SELECT methodology, reconstructed, family, day, NULL AS age, n, total FROM arena.equity_by_day
     UNION ALL
