@@ -121,8 +121,8 @@ def test_the_example_makes_the_episode_that_it_says(folder: Path) -> None:
     assert report.errors == report.warnings == []
 
 
-def test_the_examples_of_rules_and_metrics_run(folder: Path) -> None:
-    for code in [*blocks("replay-rules"), blocks("metrics")[-1]]:
+def test_the_examples_of_rules_run(folder: Path) -> None:
+    for code in blocks("replay-rules"):
         execute(code)
 
 
