@@ -49,7 +49,7 @@ def test_the_leaderboard_lists_the_forecasters_of_a_release(demo: World) -> None
 
 def test_queries_of_the_tour_run(demo: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
-    queries = re.findall(r'^    \.venv/bin/bellwether (query "[^"]*".*)$', page, re.MULTILINE)
+    queries = re.findall(r'^    \.venv/bin/bellwether (query (?:"[^"]*"|@\S+).*)$', page, re.MULTILINE)
     queries += re.findall(r"`bellwether (query @[^`]*)`", page)
     assert len(queries) >= 2
     monkeypatch.chdir(tmp_path)

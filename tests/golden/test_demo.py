@@ -65,6 +65,7 @@ OTHERS = {
     "demo",
     "episode build",
     "episode import",
+    "import",
     "journal import",
     "journal reopen",
     "pull",

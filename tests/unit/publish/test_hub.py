@@ -17,6 +17,7 @@ from starlette.routing import Route
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.publish import export, upload
 from bellwether.publish.card import CARD, DATA
+from bellwether.publish.croissant import CROISSANT
 from bellwether.sandbox import serve
 from bellwether.settings import World
 from tests.unit.publish.rows import questions
@@ -100,7 +101,7 @@ def test_an_upload_makes_the_repository_and_puts_the_folder_into_one_commit(play
     address = upload(folder, NAME)
     assert address.endswith(f"/datasets/{NAME}")
     assert (played.commits, played.is_private) == (1, False)
-    assert played.files == {CARD: (folder / CARD).read_bytes(), DATA: (folder / DATA).read_bytes()}
+    assert played.files == {name: (folder / name).read_bytes() for name in (CARD, CROISSANT, DATA)}
 
 
 def test_a_private_upload_to_a_public_repository_sends_nothing(played: Hub, folder: Path) -> None:
@@ -113,7 +114,7 @@ def test_a_private_upload_to_a_public_repository_sends_nothing(played: Hub, fold
 def test_files_that_somebody_put_into_the_folder_stay_at_home(played: Hub, folder: Path) -> None:
     (folder / ".env").write_text("SECRET=1", encoding="utf-8")
     upload(folder, NAME)
-    assert played.files.keys() == {CARD, DATA}
+    assert played.files.keys() == {CARD, CROISSANT, DATA}
 
 
 @pytest.mark.parametrize("status", [403, 404, 429])

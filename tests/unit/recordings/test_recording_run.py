@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from bellwether.recordings.frames import to_rows
 from bellwether.recordings.gaps import build_gap_report
 from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.recordings.recording_run import RecordingPlan, RecordingProgress, default_name, record_events
-from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
+from bellwether.sandbox import Clock, create_app, serve
 from bellwether.venues.http.retry import RetryPolicy
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
@@ -41,11 +40,6 @@ class Place:
         self.clock, self.addresses, self.faults = clock, addresses, faults
 
 
-@cache
-def world() -> GeneratedWorld:
-    return GeneratedWorld(7)
-
-
 @contextmanager
 def served() -> Iterator[Place]:
     clock = Clock(NOW)
@@ -63,11 +57,9 @@ def place() -> Iterator[Place]:
 async def run_until(
     place: Place, plan: RecordingPlan, root: Path, frames: int, *, step: timedelta = timedelta(minutes=2), settle: bool = False
 ) -> Recording:
-    """Record while the clock advances in steps, until the files have enough frames of markets; then stop.
+    """Record until the files have enough frames of markets; then stop. The clock advances by a step after each new line of the files.
 
-    Each step waits for the frames, or for an answer, of the one before, so that the clock stays as far ahead on a busy machine.
-
-    `settle`: before the steps, wait until all pending frames have arrived, which the answer to a later request proves.
+    `settle`: at last wait until all pending frames have arrived, which the answer to a later request proves.
     """
     task = asyncio.create_task(record_events(place.addresses, plan, root))
     folder = root / default_name(plan.events)
