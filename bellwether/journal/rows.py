@@ -32,7 +32,7 @@ _attempt = (
     )
     .join_from(calls, attempts, attempts.c.key == calls.c.key)
     .where(calls.c.key == sa.bindparam("k"), attempts.c.number == sa.bindparam("n"))
-    .with_for_update(of=calls)
+    .with_for_update(of=[calls, attempts])  # both, so that Postgres reads the attempt again after it has waited for the call
 )
 _body = sa.select(responses.c.body).where(responses.c.key == sa.bindparam("k"), responses.c.number == sa.bindparam("n"))
 _abandon = (

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bellwether.concurrency import in_thread
 from bellwether.errors import ConfigError
 from bellwether.journal import Answered, Attempt, Busy, CostSource, Failed, Journal, Outcome, Reply, Scope, Usage
+from bellwether.journal.attempts import NewAttempt
 from tests.unit.journal.calls import START, TIMEOUT, Clock, attempt_outcomes, begin_attempt, begin_call, make_reply, make_request
 
 
@@ -141,6 +146,30 @@ def test_a_late_answer_is_the_calls_although_it_was_abandoned_or_had_failed(jour
                 begin_attempt(journal, make_request(number)).fail(Outcome.REFUSAL, "no", final=True)
         answer = slow.answer(make_reply("0.1"))
         assert (answer.attempt, answer.late, begin_call(journal, make_request(number))) == (1, True, answer)
+
+
+def test_an_answer_that_waits_for_the_attempt_that_replaces_its_own_is_late(
+    postgres_url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert, replaced = NewAttempt._insert, threading.Event()
+
+    def insert_until_another_waits(*given: Any, **more: Any) -> Any:
+        inserted = insert(*given, **more)
+        replaced.set()
+        with sa.create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:")).connect() as watcher:
+            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            while not watcher.exec_driver_sql(waiting).scalar():
+                watcher.rollback()
+        return inserted
+
+    with Journal(postgres_url, clock=clock) as one, Journal(postgres_url, clock=clock) as two, ThreadPoolExecutor(1) as threads:
+        attempt = begin_attempt(one)
+        clock.advance(TIMEOUT)
+        monkeypatch.setattr(NewAttempt, "_insert", insert_until_another_waits)
+        second = threads.submit(begin_attempt, two)
+        assert replaced.wait(60)
+        assert attempt.answer(make_reply()).late
+        assert second.result(60).number == 2
 
 
 def test_a_late_failure_is_kept_with_its_cost_and_decides_nothing(journal: Journal, clock: Clock) -> None:
