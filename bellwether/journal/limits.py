@@ -24,6 +24,8 @@ from bellwether.journal.schema import leases, rates
 
 log = logging.getLogger(__name__)
 
+#: A reservation that ends later comes from a clock that was set back; its rest is dropped.
+_LONGEST = timedelta(minutes=10)
 #: Seconds between attempts to take a lease: minimum and maximum.
 _POLL = (0.1, 0.5)
 
@@ -59,13 +61,16 @@ class SharedLimits:
             await in_thread(self._free, name, token)
 
     def reserve(self, name: str, seconds: float, at_least: float = 0.0) -> float:
-        """Reserve the next free `seconds` of a rate's capacity, and at least the next `at_least`. Return the seconds from now until all of it ends."""
+        """Reserve the next free `seconds` of a rate's capacity, and at least the next `at_least`. Return the seconds from now until all of it ends.
+
+        A clock that was set back delays reservations by ten minutes at most.
+        """
 
         def work(transaction: Transaction) -> float:
             transaction.lock("limits")
             now = transaction.now()
             row = transaction.row(_rate, {"rate": name})
-            free_from = now if row is None else max(row.reserved_until, now)
+            free_from = now if row is None else min(max(row.reserved_until, now), now + _LONGEST)
             until = max(free_from + timedelta(seconds=seconds), now + timedelta(seconds=at_least))
             transaction.change(_add_rate if row is None else _set_rate, {"rate": name, "until": until})
             return (until - now).total_seconds()

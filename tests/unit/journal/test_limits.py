@@ -55,10 +55,17 @@ def test_processes_reserve_one_after_the_other_and_wait_as_long_as_a_venue_asks(
         leads = [journal.limits.reserve("kalshi", 100.0) for journal in (one, other, one)]
         assert leads == pytest.approx([100, 200, 300], abs=5)
         assert other.limits.reserve("gamma", 100.0) == pytest.approx(100, abs=5), "rates of other names are independent"
-        other.limits.reserve("kalshi", 0.0, 1000.0)
-        assert one.limits.reserve("kalshi", 100.0) == pytest.approx(1100, abs=5)
+        other.limits.reserve("kalshi", 0.0, 400.0)
+        assert one.limits.reserve("kalshi", 100.0) == pytest.approx(500, abs=5)
         one.limits.reserve("kalshi", 0.0, 10.0)
-        assert other.limits.reserve("kalshi", 100.0) == pytest.approx(1200, abs=5), "a shorter wait shortens none"
+        assert other.limits.reserve("kalshi", 100.0) == pytest.approx(600, abs=5), "a shorter wait shortens none"
+
+
+def test_a_clock_that_is_set_back_delays_reservations_by_ten_minutes_at_most(journal: Journal, clock: Clock) -> None:
+    assert journal.limits.reserve("kalshi", 1.0) == 1
+    clock.advance(-timedelta(days=1))
+    assert journal.limits.reserve("kalshi", 1.0) == 601
+    assert journal.limits.reserve("kalshi", 1.0) == 601
 
 
 async def test_a_request_larger_than_the_bucket_is_refused(journal: Journal) -> None:
