@@ -119,6 +119,8 @@ class Model(BaseModel):
             good = False
         if not good or any(character.isspace() for character in value):
             raise ValueError("must be an address such as http://127.0.0.1:8000/v1")
+        if parts.path.rstrip("/").endswith("/chat/completions"):
+            raise ValueError("must end before /chat/completions, which is appended")
         return value.rstrip("/")
 
     @field_validator("key_variable")

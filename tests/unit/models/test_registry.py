@@ -165,6 +165,7 @@ def test_a_wrong_entry_is_named_with_file_entry_field_and_value(tmp_path: Path) 
         (f"{PAID}max_tokens = 0\n", ["max_tokens = 0"]),
         (f"{PAID}input_price = -1\noutput_price = 1\n", ["input_price = -1", "greater than or equal to 0"]),
         (f"{PAID}input_price = 1\n", ["input_price and output_price are given both or neither"]),
+        (f'{PAID}api_base = "http://127.0.0.1:8000/v1/chat/completions/"\n', ["api_base", "must end before /chat/completions"]),
         (f'{PAID}api_base = "127.0.0.1:8000"\n', ["api_base = '127.0.0.1:8000'", "http://127.0.0.1:8000/v1"]),
         ('[mine]\nmodel = "gpt-4o"\n', ["model = 'gpt-4o'", "provider/id"]),
         ('[mine]\ntitle = "x"\n', ["model", "is missing"]),
