@@ -111,8 +111,8 @@ async def fetch_books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, B
 def parse_books(page: VenuePage) -> dict[str, Book]:
     """Parse the order books of a response, by token. In the response both sides list their best price last.
 
-    Left out are books without a token, a time or a valid level, in another order, or crossed. A level is valid if it has a positive size and a
-    price between 0 and 1 that is a multiple of the book's tick size.
+    Left out are books without a token, a time or a valid level, with an invalid tick size, in another order, or crossed. A level is valid if it
+    has a positive size and a price between 0 and 1 that is a multiple of the book's tick size.
     """
     books: dict[str, Book] = {}
     for item in page.items("books"):
@@ -127,7 +127,10 @@ def _parse_book(item: Mapping[str, Any]) -> Book | None:
     at, bids, asks = str(item.get("timestamp")), item.get("bids") or [], item.get("asks") or []
     if not _MILLIS.fullmatch(at) or int(at) >= END_SECOND * 1000 or not isinstance(bids, list) or not isinstance(asks, list):
         return None
-    tick = _parse_decimal(item.get("tick_size"), PRICE_PLACES) or None
+    stated = item.get("tick_size")
+    tick = _parse_decimal(stated, PRICE_PLACES) or None
+    if tick is None and stated not in (None, "", "0", 0):
+        return None
     bid_levels, ask_levels = _parse_levels(bids, tick), _parse_levels(asks, tick)
     if [price for price, _ in bid_levels] != sorted({price for price, _ in bid_levels}, reverse=True):
         return None

@@ -17,7 +17,7 @@ def decode_json(body: bytes) -> Any:
     """Decode the JSON value in `body`.
 
     If the body is not strict JSON, numbers that are not finite become text, so that their record becomes a reject where a number is expected;
-    what is not Unicode is replaced, and bare control characters are accepted. Raises `MalformedBody` for any other body, also for one that
+    what is not Unicode becomes a character reference, so that other bytes stay another name, and bare control characters are accepted. Raises `MalformedBody` for any other body, also for one that
     is nested too deeply.
     """
     try:
@@ -27,9 +27,9 @@ def decode_json(body: bytes) -> Any:
     if body[:512].lstrip().startswith(b"<"):
         raise MalformedBody("a web page (HTML) instead of JSON")
     try:
-        text = body.decode(errors="replace")
+        text = body.decode(errors="surrogateescape")
         value = json.loads(text, strict=False, parse_constant=str, parse_int=_read_number, parse_float=_read_number)
-        return orjson.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+        return orjson.loads(json.dumps(value, ensure_ascii=False).encode(errors="xmlcharrefreplace"))
     except (ValueError, RecursionError):
         raise MalformedBody(f"not JSON, or cut off after {len(body)} bytes ({problem})" if body.strip() else "an empty body") from None
 

@@ -364,8 +364,8 @@ def test_an_odd_value_leaves_the_rest_of_its_page_as_it_is():
         (b'{"y":[0,NaN]}', {"y": [0, "NaN"]}),
         (b"123456789012345678901234567890", 1.2345678901234568e29),
         (b"-" + b"9" * 6000, "-" + "9" * 6000),
-        (b'"\\ud800"', "?"),
-        (b'"\xff"', "\ufffd"),
+        (b'"\\ud800"', "&#55296;"),
+        (b'["\xff", "\xfe"]', ["&#56575;", "&#56574;"]),
         (b'"a\x01\tb"', "a\x01\tb"),
     ):
         markets = decode_json(page(GOOD, b'{"ticker":"ODD","n":0.1,"x":' + value + b"}", b'{"x":NaN}'))["markets"]

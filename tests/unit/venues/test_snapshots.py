@@ -250,6 +250,7 @@ def test_a_book_of_the_clob_is_exact_and_may_lack_a_side_or_a_tick_size() -> Non
         {"bids": [{"price": "0.25"}], "asks": [7]},
         {"bids": "none"},
         {"timestamp": "now"},
+        {"tick_size": "abc"},
         {"asset_id": ...},
     ],
 )
