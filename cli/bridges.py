@@ -109,7 +109,7 @@ def _export_forecast_set(
     if questions is None or organization is None or len(forecasters) != 1:
         raise click.UsageError("The format forecastbench needs --questions, --organization and one --forecaster.")
     rows = read_forecasts(release, forecasters)
-    models, costs = rows["model"].drop_nulls().unique().sort(), rows["cost"].drop_nulls()
+    models, costs = rows["model"].drop_nulls().unique().sort(), rows["cost"].to_list()
     forecasts = select_forecasts(rows)
     write_forecast_set(
         Path(target),
@@ -119,7 +119,7 @@ def _export_forecast_set(
         model=forecasters[0],
         model_organization=models[0].partition("/")[0] if len(models) else organization,
         resolved=None if resolutions is None else read_resolution_set(resolutions),
-        cost=sum(costs, Decimal(0)) if len(costs) else None,
+        cost=None if None in costs else sum(costs, Decimal(0)),
     )
     console().print(f"{len(forecasts):,} forecasts of {forecasters[0]} in {target}", markup=False, soft_wrap=True)
 

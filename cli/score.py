@@ -104,6 +104,9 @@ def score(context: click.Context, files: tuple[Path, ...], *, html: Path | None,
             _require_only(context, name)
             _RULES[name](files, as_json=as_json, **rules)
             return
+    for name in rules:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{_flag(context, name)} needs --forecastbench.")
     _require_no_overwrite(files, options["outcomes"], html)
     result = score_files(list(files), **options)
     if as_json:
@@ -218,4 +221,9 @@ def _require_only(context: click.Context, rules: str) -> None:
     used = {"files", "as_json", rules, *(("questions", "effects", "leaderboard") if rules == "forecastbench" else ())}
     for name in context.params:
         if name not in used and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name.replace('_', '-')} is not an option with --{rules.replace('_', '-')}.")
+            raise click.UsageError(f"{_flag(context, name)} is not an option with {_flag(context, rules)}.")
+
+
+def _flag(context: click.Context, name: str) -> str:
+    """Return the option of a parameter."""
+    return next(parameter.opts[0] for parameter in context.command.params if parameter.name == name)

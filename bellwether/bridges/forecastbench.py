@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from bellwether.bridges.releases import Instant, store_release
+from bellwether.bridges.releases import Instant, combined_probability, store_release
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file, open_bytes
 from bellwether.lake import Lake
@@ -333,11 +333,10 @@ def import_forecasts(store: Submissions, forecasts: Path, *, forecaster: str, ta
 
 def select_forecasts(forecasts: pl.DataFrame) -> list[Forecast]:
     """Convert rows of benchmark/forecasts of one forecaster on an imported round to forecasts; samples of a question are combined."""
-    p = pl.when(pl.col("combine").first() == "median").then(pl.col("p_yes").median()).otherwise(pl.col("p_yes").mean())
     combined = (
         forecasts.filter(pl.col("p_yes").is_not_null())
         .group_by("question_id", maintain_order=True)
-        .agg(p.alias("p"), pl.col("reasoning").first())
+        .agg(combined_probability().alias("p"), pl.col("reasoning").first())
     )
     found = []
     for name, probability, reasoning in combined.iter_rows():

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bellwether.bridges.releases import Instant, store_release
+from bellwether.bridges.releases import Instant, combined_probability, store_release
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file, open_bytes
 from bellwether.lake import Lake
@@ -268,7 +268,7 @@ def _question_id(event: Event, window: Window, outcome: Outcome) -> str:
 
 
 def select_forecasts(forecasts: pl.DataFrame, events: Sequence[Event]) -> list[Forecast]:
-    """Convert rows of benchmark/forecasts on an imported release to forecasts, with samples of a question averaged.
+    """Convert rows of benchmark/forecasts on an imported release to forecasts, with samples of a question combined.
 
     An event is left out if an outcome has no forecast, as Prophet Arena requires all. Raises `ConfigError` for a question of no event.
     """
@@ -279,8 +279,8 @@ def select_forecasts(forecasts: pl.DataFrame, events: Sequence[Event]) -> list[F
         for outcome in event.outcomes
     }
     found: dict[tuple[str, str, int], dict[str, float]] = {}
-    mean = forecasts.group_by("forecaster", "question_id", maintain_order=True).agg(pl.col("p_yes").mean())
-    for agent, question, p in mean.drop_nulls().iter_rows():
+    combined = forecasts.group_by("forecaster", "question_id", maintain_order=True).agg(combined_probability())
+    for agent, question, p in combined.drop_nulls().iter_rows():
         if question not in places:
             raise ConfigError(f"exporting forecasts: the events have no question {question!r:.{_SHOWN}}; give the events of the release")
         event, window, outcome = places[question]

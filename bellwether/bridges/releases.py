@@ -80,6 +80,12 @@ def store_release(
     return questions
 
 
+def combined_probability() -> pl.Expr:
+    """Return the probability of a group of rows of benchmark/forecasts, the samples of a question: their mean or median, as its forecaster has it."""
+    p = pl.col("p_yes")
+    return pl.when(pl.col("combine").first() == "median").then(p.median()).otherwise(p.mean())
+
+
 def _add_recipe(file: Path, recipe: Release) -> None:
     """Append a recipe to a file of releases."""
     entry = f"""[{recipe.name}]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
+import polars as pl
 import pytest
 from click.testing import CliRunner
 
@@ -38,6 +40,7 @@ def test_forecast_sets_are_scored_beside_published_rows(tmp_path: Path) -> None:
     text = run(*words)
     assert text.index("ForecastBench best") < text.rindex("me mine", 0, text.index("ForecastBench worst"))
     assert "Difficulty is not adjusted for" in text
+    assert "--leaderboard needs --forecastbench" in run("score", mine, "--leaderboard", tmp_path / "board.csv", code=2)
     assert "--percent is not an option with --forecastbench" in run(*words, "--percent", "p", code=2)
 
 
@@ -62,6 +65,13 @@ def test_a_round_is_imported_and_forecasts_of_it_are_exported(tmp_path: Path, mo
     run(*words, "--organization", "me", "--resolutions", resolved)
     written = read_forecast_set(tmp_path / "out.json")
     assert [item.forecast for item in written.forecasts if item] == [0.2, 0.1, 0.7, 0.8]
+    assert written.cost is None
+    costs = [None if partly else Decimal("0.01") for partly in (True, *[False] * (rows.height - 1))]
+    for known, expected in ((costs, None), ([Decimal("0.01")] * rows.height, Decimal("0.01") * rows.height)):
+        lake.write(FORECASTS, ("round", "mine"), rows.with_columns(cost=pl.Series(known, dtype=FORECASTS.schema["cost"])), run_id="r")
+        publish(lake, settings().warehouse_uri, tables=(QUESTIONS, FORECASTS))
+        run(*words, "--organization", "me", "--resolutions", resolved)
+        assert read_forecast_set(tmp_path / "out.json").cost == expected
 
 
 def test_forecasts_of_prophet_arena_are_scored_with_their_digest(tmp_path: Path) -> None:
@@ -69,4 +79,5 @@ def test_forecasts_of_prophet_arena_are_scored_with_their_digest(tmp_path: Path)
     found = json.loads(run("score", forecasts, "--prophet-arena", events, "--json"))
     assert found["digest"] in run("score", forecasts, "--prophet-arena", events).replace("\n", "")
     assert found["average_return"]["a"] == pytest.approx(1 / 0.31)
-    assert "--effects is not an option with --prophet-arena" in run("score", forecasts, "--prophet-arena", events, "--effects", "x", code=2)
+    for option in ("--effects", "--question-set"):
+        assert f"{option} is not an option with --prophet-arena" in run("score", forecasts, "--prophet-arena", events, option, "x", code=2)

@@ -97,7 +97,10 @@ def test_events_become_a_release_and_its_forecasts_those_of_agents(tmp_path: Pat
     assert [rows[f"price_{horizon}"].to_list()[1] for horizon in ("24h", "7d")] == [Decimal("0.2"), None]
     assert rows["price_24h"].to_list()[0] is None
     assert release("arena", tmp_path / "registry").cutoff == datetime(2026, 5, 2, 5, 59, 59, tzinfo=UTC)
-    stated = rows.select("release", question_id="id", forecaster=pl.lit("a"), p_yes=pl.Series([0.1, 0.2, 0.3, 0.4]))
+    stated = rows.select(
+        "release", question_id="id", forecaster=pl.lit("a"), combine=pl.lit("median"), p_yes=pl.Series([0.1, 0.2, 0.3, 0.4])
+    )
+    stated = pl.concat([stated, *(stated.with_columns(p_yes=pl.lit(p)) for p in (0.3, 0.9))])
     (found,) = select_forecasts(stated, [Event.model_validate(row) for row in EVENTS])
     assert (found.agent, found.event, found.window, found.probabilities) == ("a", "game", 1, {"Home": 0.3, "Away": 0.4})
 
