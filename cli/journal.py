@@ -49,7 +49,7 @@ def _show_overview(opened: Journal, as_json: bool) -> None:
         return
 
     counts, usage, stored = opened.counts(), opened.usage("purpose", "model"), records.count_records(opened)
-    failures = [*opened.failures(), *opened.unanswered()]
+    failures = [*opened.unanswered(), *opened.failures()]  # the last are shown: those that only an operator reopens
     if as_json:
         listed = [status.to_dict() for status in failures]
         emit({"journal": opened.where, "calls": counts.to_dicts(), "usage": usage.to_dicts(), "failures": listed, "records": stored})

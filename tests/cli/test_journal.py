@@ -67,7 +67,7 @@ def test_open_calls_whose_attempt_failed_are_listed_with_the_failures(journal: J
     assert "(Connection refused) (open: the next run retries it)" in shown
     assert shown.count("open: the next run") == 1
     found = json.loads(run("journal", "--json").output)["failures"]
-    assert [(row["key"], row["state"]) for row in found] == [(make_request(1).key, "failed"), (make_request(3).key, "open")]
+    assert [(row["key"], row["state"]) for row in found] == [(make_request(3).key, "open"), (make_request(1).key, "failed")]
 
 
 def test_a_failed_call_is_reopened_by_the_beginning_of_its_key(journal: Journal) -> None:
