@@ -180,7 +180,6 @@ def _show_estimates(estimates: list[dict[str, Any]], as_json: bool) -> None:
         console().print(f"Prices: {estimates[0]['price map']}. No request was sent.", markup=False)
 
 
-#: A cohort's name, which no release has.
 #: Maximum number of refused lines that are printed.
 _SHOWN = 20
 

@@ -235,7 +235,7 @@ class StorePlace:
             return Pointer.load(text), etag
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LakeError(
-                f"reading {self.name}/{POINTER}: it is damaged ({error!r}); delete it and publish again: `bellwether warehouse`"
+                f"reading {self.name}/{POINTER}: it is damaged or of another version ({error!r}); delete it and publish again: `bellwether warehouse`"
             ) from error
 
     def _open_latest(self) -> tuple[Path, IO[bytes]]:
