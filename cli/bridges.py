@@ -47,7 +47,9 @@ def _export_tables(target: str, *, names: tuple[str, ...] = ()) -> None:
         )
 
 
-def _export_dataset(release: str, target: str, *, license_id: str = "mit", repository: str | None = None, private: bool = False) -> None:
+def _export_dataset(
+    release: str, target: str, *, license_id: str | None = None, repository: str | None = None, private: bool = False
+) -> None:
     """Write a dataset folder for the Hugging Face Hub."""
     from bellwether.publish import upload
 
@@ -178,7 +180,7 @@ _FLAGS = {
 )
 @cloup.option_group(
     "Options of huggingface",
-    cloup.option("--license", "license_id", help="Licence identifier of the Hub.  [default: mit]"),
+    cloup.option("--license", "license_id", help="Licence identifier of the Hub.  [default: of the origin, or mit]"),
     cloup.option("--upload", "repository", metavar="OWNER/NAME", help="Upload it as this dataset (HF_TOKEN, extra `huggingface`)."),
     cloup.option("--private", is_flag=True, help="Make the uploaded dataset private."),
 )

@@ -342,7 +342,7 @@ class ExportConfig(dg.Config):
     """Dataset of the Hugging Face Hub (OWNER/NAME); HF_TOKEN contains the key. No upload when left out."""
     private: bool = False
     """Make the uploaded dataset private."""
-    license_id: str = "mit"
+    license_id: str | None = None
     """Licence in the spelling of the Hub."""
 
 

@@ -7,6 +7,7 @@ resolution date. Combinations of questions, of early rounds, are left out, as on
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import polars as pl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from bellwether.bridges.releases import Instant, combined_probability, store_release
+from bellwether.bridges.releases import Instant, combined_probability, parse_json, store_release
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file, open_bytes
 from bellwether.lake import Lake
@@ -44,7 +45,7 @@ _SHOWN = 80
 
 
 def _parse_day(value: object) -> date:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not re.fullmatch(r"[12]\d{3}-\d\d-\d\d(T.*)?", value):
         raise ValueError("must be a date as text, such as 2025-10-26")
     return date.fromisoformat(value[:10])
 
@@ -139,7 +140,7 @@ class ForecastSet(FilePart):
     question_set: str
     forecast_due_date: Day
     forecasts: list[Annotated[Forecast | None, BeforeValidator(_skip_combination)]]
-    cost: Annotated[Decimal | None, BeforeValidator(_parse_dollars), Field(ge=0)] = None
+    cost: Annotated[Decimal | None, BeforeValidator(_parse_dollars), Field(ge=0, lt=10**12)] = None
 
 
 File = TypeVar("File", bound=BaseModel)
@@ -155,7 +156,10 @@ def read_question_set(path: Path) -> QuestionSet:
 def read_resolution_set(path: Path) -> ResolutionSet:
     """Read a resolution set, .json or .json.gz. Raises `ConfigError` with file, row, field and value."""
     read = read_file(path, ResolutionSet)
-    keys = [None if item is None else (item.source, item.id, item.resolution_date) for item in read.resolutions]
+    keys = [
+        None if item is None else (item.source, item.id, None if item.source in MARKETS else item.resolution_date)
+        for item in read.resolutions
+    ]
     _require_unique(path, "resolutions", keys)
     return read
 
@@ -174,7 +178,7 @@ def read_file(path: Path, kind: type[File]) -> File:
     """Read a JSON file, .json or .json.gz, as `kind`. Raises `ConfigError` with file, row, field and value."""
     try:
         with open_bytes(path) as file:
-            data = json.load(file)
+            data = parse_json(file.read())
     except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(f"{path}: it cannot be read ({getattr(error, 'strerror', None) or error}); correct the path") from None
     except ValueError as error:
@@ -193,7 +197,9 @@ def _require_unique(path: Path, field: str, keys: Sequence[tuple[object, ...] | 
     seen: dict[tuple[object, ...], int] = {}
     for row, key in enumerate(keys, 1):
         if key is not None and (first := seen.setdefault(key, row)) != row:
-            raise ConfigError(f"{path}, {field}, row {row}, id = {' '.join(map(str, key))}: row {first} has it too; remove one")
+            raise ConfigError(
+                f"{path}, {field}, row {row}, id = {' '.join(str(part) for part in key if part is not None)}: row {first} has it too; remove one"
+            )
 
 
 def _find_problem(item: Forecast, due: date) -> str | None:
@@ -245,6 +251,8 @@ def import_round(lake: Lake, registry: Path | None, questions: Path, resolutions
             rows.append(_question_row(question, item, due))
     order = {f"{source}:{name}": place for place, (source, name) in enumerate(known)}
     rows.sort(key=lambda row: (order[row["event_id"]], row["settled_at"]))
+    if not rows:
+        raise ConfigError(f"{resolutions}, resolutions: none is a resolved question of {questions}; give the resolution set of its round")
     release = name or f"{VENUE}-{due}"
     stored = store_release(
         lake,
@@ -324,6 +332,8 @@ def import_forecasts(store: Submissions, forecasts: Path, *, forecaster: str, ta
         for item in read.forecasts
         if item is not None
     ]
+    if not rows:
+        raise ConfigError(f"{forecasts}, forecasts: there is none; give forecasts of questions")
     with store.lock():
         if forecaster in {*taken, *store.names()}:
             raise ConfigError(f"importing {forecasts}: {forecaster} is a forecaster already; choose another name")

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import csv
 import io
+import zlib
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
-from pydantic import RootModel
+from pydantic import Field, RootModel
 
 from bellwether.bridges.forecastbench import (
     IMPUTED_LIMIT,
@@ -57,7 +59,7 @@ class Effect(FilePart):
     forecast_due_date: Day
     source: Source
     id: str
-    horizon: float | None
+    horizon: Annotated[float, Field(ge=0, le=36_500, multiple_of=1)] | None
     question_fixed_effect: float
 
 
@@ -81,7 +83,7 @@ class Standing:
     theirs: a row per forecaster, best index first: forecaster; for `dataset`, `market` and `overall` the index with `_lower` and `_upper`, brier_
     (adjusted Brier score) and n_ (questions); imputed (share), excluded (whether too many forecasts are missing), cost in dollars, and, beside a
     published leaderboard, rank, best_rank and worst_rank. Null where a forecaster has no questions of the kind.
-    ours: Bellwether's scores of the stated forecasts, whose clusters are questions.
+    ours: Bellwether's scores, whose clusters are questions; missing forecasts lower the coverage.
     difficulty: published, estimated (from the sets) or none. without_effect: number of resolved questions without a published difficulty.
     """
 
@@ -109,9 +111,9 @@ def read_effects(path: Path) -> dict[Asked, float]:
 def read_leaderboard(path: Path) -> list[PublishedRow]:
     """Read a published leaderboard (leaderboards/csv). Raises `ConfigError` with file, row, field and value."""
     try:
-        with open_bytes(path) as data, io.TextIOWrapper(data, encoding="utf-8") as text:
+        with open_bytes(path) as data, io.TextIOWrapper(data, encoding="utf-8-sig") as text:
             rows = list(csv.DictReader(text))
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, csv.Error, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: it cannot be read ({getattr(error, 'strerror', None) or error}); correct the path") from None
     found = []
     for number, row in enumerate(rows, 1):
@@ -119,9 +121,12 @@ def read_leaderboard(path: Path) -> list[PublishedRow]:
             if not row.get(field):
                 raise ConfigError(f"{path}, row {number}, {field}: is missing; give a leaderboard of ForecastBench")
         try:
-            found.append(PublishedRow(row["Team"], row["Model"], Decimal(row["Overall"])))
+            overall = Decimal(row["Overall"])
         except ArithmeticError:
-            raise ConfigError(f"{path}, row {number}, Overall = {row['Overall']!r}: it is not a number") from None
+            overall = Decimal("NaN")
+        if not overall.is_finite():
+            raise ConfigError(f"{path}, row {number}, Overall = {row['Overall']!r}: it is not a number")
+        found.append(PublishedRow(row["Team"], row["Model"], overall))
     return found
 
 
@@ -139,8 +144,10 @@ def score_forecast_sets(
     A forecaster, named by organization and model, may have one set per round. questions: question sets, to which the forecast sets that name them
     are limited; a set of human forecasters answers a part of its round. effects: from `read_effects`; estimated from the sets if they are of
     two or more forecasters, else scores are not adjusted. leaderboard: rows among which each forecaster is ranked.
-    Raises `ConfigError` for a set without its resolution set, and for two sets of a forecaster for a round.
+    Raises `ConfigError` for a set without its resolution set, two resolution sets of a round, and two sets of a forecaster for a round.
     """
+    if twice := [due for due, sets_of_round in Counter(item.forecast_due_date for item in resolved).items() if sets_of_round > 1]:
+        raise ConfigError(f"scoring the round of {twice[0]}: it has two resolution sets; give one")
     rounds = {item.forecast_due_date: list_resolved(item) for item in resolved}
     outcomes = {(item.forecast_due_date, *key): value for item in resolved for key, value in _list_outcomes(item)}
     sets_of = _group_sets(sets, rounds)
@@ -152,7 +159,8 @@ def score_forecast_sets(
     parts = {item.question_set: item.asked for item in questions}
     answered = {name: {one.forecast_due_date: parts.get(one.question_set) for one in own} for name, own in sets_of.items()}
     columns = {name: [given[name].get(key, 0.5) if _is_asked(key, answered[name]) else None for key in scored] for name in given}
-    columns |= {name: [p] * len(scored) for name, p in CONSTANTS.items()}
+    if effects is None:  # published effects are of all rounds, which constants on the given ones do not represent
+        columns |= {name: [p] * len(scored) for name, p in CONSTANTS.items()}
     y = np.array([outcomes[key] for key in scored])
     losses = (np.array(list(columns.values()), dtype=float).T - y[:, None]) ** 2
     difficulty: Literal["published", "estimated", "none"] = "none" if effects is None else "published"
@@ -172,15 +180,22 @@ def score_forecast_sets(
     if leaderboard:
         table = _add_ranks(table, leaderboard)
     ours = [
-        {"forecaster": name, "question": str(key), "probability": p, "outcome": outcomes[key], "cluster": str(key[:3]), "kind": _kind(key)}
+        {
+            "forecaster": name,
+            "question": str(key),
+            "probability": own.get(key),
+            "outcome": outcomes[key],
+            "cluster": str(key[:3]),
+            "kind": _kind(key),
+        }
         for name, own in given.items()
-        for key, p in own.items()
-        if key in outcomes
+        for key in scored
+        if _is_asked(key, answered[name])
     ]
     fractional = bool(((y != 0) & (y != 1)).any())
     return Standing(
         table.sort("overall", descending=True, nulls_last=True, maintain_order=True),
-        score(pl.DataFrame(ours), by="kind", fractional=fractional, seed=seed),
+        score(pl.DataFrame(ours, schema_overrides={"probability": pl.Float64}), by="kind", fractional=fractional, seed=seed),
         difficulty,
         sum(key not in effects for key in scored),
     )
@@ -290,7 +305,7 @@ def _bootstrap_means(excess: Floats, effect: Floats, strata: Sequence[object], s
     """Return the adjusted Brier score of each forecaster, (F,), and its bootstrap replicates, (replicates, F).
 
     excess: losses above the effects, (questions, F), NaN without a forecast. The score is the mean excess plus the mean effect of all questions,
-    which gives 0.25 for always 0.5. strata: within them questions are drawn.
+    which gives 0.25 for always 0.5 on all of them. strata: within them questions are drawn.
     """
     has = ~np.isnan(excess)
     terms = np.column_stack([np.where(has, excess, 0.0), has, effect, np.ones_like(effect)])

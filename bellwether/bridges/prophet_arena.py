@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bellwether.bridges.releases import Instant, combined_probability, store_release
+from bellwether.bridges.releases import Instant, combined_probability, parse_json, store_release
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file, open_bytes
 from bellwether.lake import Lake
@@ -204,10 +204,11 @@ def _round(value: Any) -> Any:
 
 def read_events(path: Path) -> list[Event]:
     """Read events.jsonl of a dataset or tasks.jsonl of a release, also with .gz. Raises `ConfigError` with file, line, field and value."""
-    events = [_parse_event(path, line, row) for line, row in _read_lines(path)]
+    lines = _read_lines(path)
+    events = [_parse_event(path, line, row) for line, row in lines]
     _require_unique(path, "slug", [event.slug for event in events])
-    for line, event in enumerate(events, 1):
-        place = f"{path}, event {line}"
+    for (line, _), event in zip(lines, events, strict=True):
+        place = f"{path}, line {line}"
         _require_unique(place, "outcomes", [outcome.name.casefold() for outcome in event.outcomes])
         _require_unique(place, "windows", [window.round for window in event.windows])
         names = {outcome.name for outcome in event.outcomes}
@@ -361,7 +362,7 @@ def _read_lines(path: Path) -> list[tuple[int, Any]]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                rows.append((number, json.loads(line)))
+                rows.append((number, parse_json(line)))
             except ValueError as error:
                 raise ConfigError(f"{path}, line {number}: it is not JSON ({error}); correct the line") from None
     return rows

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from bellwether.errors import ConfigError
 from bellwether.pages.markdown import render
 from bellwether.questions.release import Release, digest
 from bellwether.settings import World
@@ -38,6 +39,29 @@ _WORLDS = {
     World.SANDBOX: "**Generated.** The questions come from Bellwether's sandbox: events, prices and outcomes are drawn from a seed and are about nothing real.",
     World.LIVE: "The questions come from the venues' public interfaces.",
 }
+#: Origin of imported releases by venue, and their licence if they have one.
+_IMPORTED = {
+    "forecastbench": (
+        "The questions and outcomes are those of [ForecastBench](https://www.forecastbench.org), under CC BY-SA 4.0.",
+        "cc-by-sa-4.0",
+    ),
+    "prophet-arena": ("The questions and outcomes are those of [Prophet Arena](https://prophetarena.co).", None),
+}
+
+
+def resolve_license(questions: pl.DataFrame, license_id: str | None) -> str:
+    """Return the licence of an export: that of the questions' origin, else the given one, by default mit. Raises `ConfigError` if they differ."""
+    required = next((_IMPORTED[venue][1] for venue in questions["source"].unique() if venue in _IMPORTED), None)
+    if required and license_id not in (None, required):
+        raise ConfigError(
+            f"exporting {questions['release'][0]}: its texts are under {required}, which is not {license_id}; leave the licence out"
+        )
+    return required or license_id or "mit"
+
+
+def describe_origin(questions: pl.DataFrame, world: World) -> str:
+    """Describe where the questions of a release come from."""
+    return next((_IMPORTED[venue][0] for venue in questions["source"].unique().sort() if venue in _IMPORTED), _WORLDS[world])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +117,7 @@ def card(questions: pl.DataFrame, parts: Sequence[Part], *, world: World, recipe
         "citation": citation(questions),
         "rows": questions.height,
         "mark": MARK,
-        "world": _WORLDS[world],
+        "world": describe_origin(questions, world),
         "file": json.dumps(DATA),
         "cutoff": f"{first['cutoff']:%Y-%m-%d %H:%M}",
         "closes": [f"{instant:%Y-%m-%d}" for instant in (closes[0], closes[-1])],

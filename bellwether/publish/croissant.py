@@ -82,7 +82,7 @@ def croissant(parts: Sequence[Part], folder: Path, *, citation: str, license_id:
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": f"bellwether-{questions['release']}",
-        "description": f"Settled yes-or-no questions of prediction markets with their outcomes: the release {questions['release']} of Bellwether.",
+        "description": f"Settled yes-or-no questions with their outcomes: the release {questions['release']} of Bellwether.",
         "license": _LICENSES.get(license_id, license_id),
         "citeAs": citation,
         "url": url,

@@ -12,7 +12,7 @@ from bellwether.calibration.answers import Answers
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder
 from bellwether.places import is_stored, place
-from bellwether.publish.card import CARD, DATA, FORECASTS, SCORES, Part, card, citation, is_export
+from bellwether.publish.card import CARD, DATA, FORECASTS, SCORES, Part, card, citation, is_export, resolve_license
 from bellwether.publish.croissant import CROISSANT, EVAL_RESULTS, croissant, eval_results
 from bellwether.questions.release import Release
 from bellwether.settings import World
@@ -53,13 +53,14 @@ def export(
     scores: pl.DataFrame | None = None,
     world: World,
     recipe: Release | None = None,
-    license_id: str = "mit",
+    license_id: str | None = None,
     repository: str | None = None,
 ) -> ExportedDataset:
     """Write one release to `folder`. The same rows give the same files; the folder is replaced as a whole.
 
     questions: rows of benchmark/questions, of one release. forecasts, scores: its rows of these tables, both or neither. world: their origin, stated
-    on the card. recipe: the release's entry in the registry, described on the card if it made these questions. license_id: in the Hub's spelling.
+    on the card. recipe: the release's entry in the registry, described on the card if it made these questions. license_id: in the Hub's spelling, by
+    default that of their origin, or mit.
     repository: dataset of the Hub, OWNER/NAME, for the metadata; by default bellwether/RELEASE.
     An existing folder is replaced if it is empty or an earlier export. Raises `SchemaError` for rows of another shape, `ConfigError` for no
     or several releases, an invalid licence and a folder with other contents, and `BellwetherError` if the folder cannot be written.
@@ -68,6 +69,7 @@ def export(
     names = questions["release"].unique().to_list()
     if len(names) != 1:
         raise ConfigError(f"exporting questions: they are of {len(names)} releases; give the questions of exactly one")
+    license_id = resolve_license(questions, license_id)
     if not _LICENSE.fullmatch(license_id):
         raise ConfigError(f"exporting {names[0]}: the licence {license_id!r} is not an identifier of the Hub; use mit, cc-by-4.0, other, …")
     rows = dataset_rows(questions)

@@ -114,6 +114,8 @@ def changed(build: Callable[[], dict[str, Any]], rows: str, row: int, **fields: 
             resolution_set(forecast_due_date="2025-11-09"),
             "resolutions.json, forecast_due_date = 2025-11-09: .*questions.json has 2025-10-26",
         ),
+        (None, resolution_set(resolutions=[]), "resolutions.json, resolutions: none is a resolved question"),
+        (None, changed(resolution_set, "resolutions", 1, source="manifold", id="m1"), "row 2, id = manifold m1: row 1 has it too"),
         (
             None,
             changed(resolution_set, "resolutions", 3, resolution_date="2025-11-25"),

@@ -53,6 +53,7 @@ def test_a_missing_forecast_is_one_half() -> None:
     assert standing.difficulty == "none"
     (ours,) = standing.ours.scores.filter(metric="brier").rows(named=True)
     assert (ours["n"], ours["value"]) == (2, pytest.approx((0.1**2 + 0.2**2) / 2, abs=1e-12))
+    assert standing.ours.scores.filter(metric="coverage")["value"].to_list() == [0.5]
 
 
 EFFECTS = [
@@ -140,6 +141,7 @@ def test_constants_are_scored_beside_the_sets() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"horizon": 7.6}, "effects.json, row 1, horizon = '7.6'"),
         ({"horizon": None}, "effects.json, row 1, horizon = None: dataset questions alone have one"),
         ({"source": "kalshi"}, "effects.json, row 1, source = 'kalshi'"),
         ({"question_fixed_effect": "0.1"}, "row 1, question_fixed_effect = '0.1'"),
@@ -152,7 +154,12 @@ def test_invalid_difficulties_are_refused(tmp_path: Path, changes: dict[str, Any
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("Team,Model\na,b\n", "row 1, Overall: is missing"), ("Team,Model,Overall\na,b,x\n", "row 1, Overall = 'x'")]
+    ("text", "message"),
+    [
+        ("Team,Model\na,b\n", "row 1, Overall: is missing"),
+        ("Team,Model,Overall\na,b,x\n", "row 1, Overall = 'x'"),
+        ("Team,Model,Overall\na,b,inf\n", "row 1, Overall = 'inf'"),
+    ],
 )
 def test_an_invalid_leaderboard_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "board.csv").write_text(text)
@@ -161,6 +168,8 @@ def test_an_invalid_leaderboard_is_refused(tmp_path: Path, text: str, message: s
 
 
 def test_a_round_has_one_set_per_forecaster_and_its_resolutions() -> None:
+    with pytest.raises(ConfigError, match="the round of 2025-10-26: it has two resolution sets"):
+        score_forecast_sets([forecasts()], [resolved(), resolved()])
     with pytest.raises(ConfigError, match="me mine: there are two forecast sets of it for 2025-10-26"):
         score_forecast_sets([forecasts(), forecasts()], [resolved()])
     with pytest.raises(ConfigError, match="me mine: no resolution set of 2025-10-26"):

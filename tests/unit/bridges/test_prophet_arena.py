@@ -105,6 +105,24 @@ def test_events_become_a_release_and_its_forecasts_those_of_agents(tmp_path: Pat
     assert (found.agent, found.event, found.window, found.probabilities) == ("a", "game", 1, {"Home": 0.3, "Away": 0.4})
 
 
+@pytest.mark.parametrize("name", ["Bad Name", "arena@5", 'a"]', "x" * 65])
+def test_an_invalid_name_of_a_release_is_refused_before_anything_is_stored(tmp_path: Path, name: str) -> None:
+    events = write(tmp_path / "events.jsonl", EVENTS)
+    with pytest.raises(ConfigError, match="not a valid name of a release"):
+        import_events(Lake(str(tmp_path / "lake")), tmp_path / "registry", events, name=name, world=World.LIVE)
+    assert not (tmp_path / "lake").exists() and not (tmp_path / "registry").exists()
+
+
+def test_a_name_twice_in_an_object_is_refused(tmp_path: Path) -> None:
+    events, file = read_events(write(tmp_path / "events.jsonl", EVENTS)), tmp_path / "forecasts.jsonl"
+    file.write_text('{"agent": "a", "event": "game", "window": 1, "probabilities": {"Home": 0.7, "Home": 0.1, "Away": 0.3}}\n')
+    with pytest.raises(ConfigError, match="line 1: it is not JSON \\(an object has 'Home' twice\\)"):
+        read_forecasts(file, events)
+    file.write_text("[" * 200_000)
+    with pytest.raises(ConfigError, match="line 1: it is not JSON \\(it is nested too deeply\\)"):
+        read_forecasts(file, events)
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -137,10 +155,10 @@ def test_open_tasks_are_events_without_windows(tmp_path: Path) -> None:
         (EVENTS[0] | {"slug": None}, "events.jsonl, line 1, slug = None"),
         ({"slug": "x", "close_at": "2026-01-01"}, "line 1, outcomes: Field required"),
         (EVENTS[1] | {"outcomes": [{"name": "Home", "resolution": "maybe"}]}, r"line 1, outcomes\[0\].resolution = 'maybe'"),
-        (EVENTS[1] | {"outcomes": [{"name": "Home"}, {"name": "home"}]}, "event 1, outcomes = 'home': it occurs twice"),
-        (EVENTS[1] | {"windows": [{"round": 1}, {"round": 1}]}, "event 1, windows = 1: it occurs twice"),
+        (EVENTS[1] | {"outcomes": [{"name": "Home"}, {"name": "home"}]}, "line 1, outcomes = 'home': it occurs twice"),
+        (EVENTS[1] | {"windows": [{"round": 1}, {"round": 1}]}, "line 1, windows = 1: it occurs twice"),
         (EVENTS[1] | {"windows": [{"round": 1, "crowd": {"Home": 1.2}}]}, r"line 1, windows\[0\].crowd.Home = 1.2"),
-        (EVENTS[1] | {"windows": [{"round": 1, "crowd": {"Draw": 0.2}}]}, "event 1, crowd: game has no outcome 'Draw'"),
+        (EVENTS[1] | {"windows": [{"round": 1, "crowd": {"Draw": 0.2}}]}, "line 1, crowd: game has no outcome 'Draw'"),
         (TASK | {"outcomes": "A"}, "line 1, outcomes = 'A'"),
     ],
 )

@@ -140,3 +140,11 @@ def test_the_card_says_how_many_what_share_and_until_when(tmp_path: Path) -> Non
     ):
         assert part in text
     assert re.search(r"24h before the close \| 50.0 %", text)
+
+
+def test_a_round_of_forecastbench_keeps_its_licence_and_origin(tmp_path: Path) -> None:
+    rows = questions().with_columns(source=pl.lit("forecastbench"))
+    with pytest.raises(ConfigError, match="which is not mit"):
+        export(rows, tmp_path / "out", world=World.SANDBOX, license_id="mit")
+    page = (export(rows, tmp_path / "out", world=World.SANDBOX).folder / CARD).read_text(encoding="utf-8")
+    assert "license: cc-by-sa-4.0" in page and "those of [ForecastBench]" in page and "Generated" not in page
