@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +17,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import polars as pl
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
-from bellwether.bridges.releases import Instant, combined_probability, parse_json, store_release
+from bellwether.bridges.files import FilePart, Instant, Probability, reading
+from bellwether.bridges.releases import store_release
+from bellwether.calibration.answers import COMBINED
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file, open_bytes
 from bellwether.lake import Lake
 from bellwether.questions.release import Release
 from bellwether.registry import NAME
+from bellwether.scoring.files import parse_json
 from bellwether.settings import World
 from bellwether.submissions import Submissions
 from bellwether.tables.benchmark import HORIZONS
@@ -62,13 +64,8 @@ def _skip_combination(value: object) -> object:
 
 
 Day = Annotated[date, BeforeValidator(_parse_day)]
-Probability = Annotated[float, Field(ge=0, le=1)]
-
-
-class FilePart(BaseModel):
-    """Base of the objects in files; values are not converted."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+#: Source, id and, of a dataset question, resolution date.
+Key = tuple[str, str, date | None]
 
 
 class Question(FilePart):
@@ -94,6 +91,11 @@ class Resolution(FilePart):
     resolved_to: Probability
     resolved: bool
 
+    @property
+    def key(self) -> Key:
+        """Question and date."""
+        return self.source, self.id, None if self.source in MARKETS else self.resolution_date
+
 
 class Forecast(FilePart):
     """Forecast of a question; resolution_date is null for a market question."""
@@ -105,8 +107,8 @@ class Forecast(FilePart):
     reasoning: str | None = None
 
     @property
-    def key(self) -> tuple[str, str, date | None]:
-        """Source, id and, of a dataset question, resolution date."""
+    def key(self) -> Key:
+        """Question and date."""
         return self.source, self.id, None if self.source in MARKETS else self.resolution_date
 
 
@@ -156,11 +158,7 @@ def read_question_set(path: Path) -> QuestionSet:
 def read_resolution_set(path: Path) -> ResolutionSet:
     """Read a resolution set, .json or .json.gz. Raises `ConfigError` with file, row, field and value."""
     read = read_file(path, ResolutionSet)
-    keys = [
-        None if item is None else (item.source, item.id, None if item.source in MARKETS else item.resolution_date)
-        for item in read.resolutions
-    ]
-    _require_unique(path, "resolutions", keys)
+    _require_unique(path, "resolutions", [None if item is None else item.key for item in read.resolutions])
     return read
 
 
@@ -176,11 +174,10 @@ def read_forecast_set(path: Path) -> ForecastSet:
 
 def read_file(path: Path, kind: type[File]) -> File:
     """Read a JSON file, .json or .json.gz, as `kind`. Raises `ConfigError` with file, row, field and value."""
+    with reading(path), open_bytes(path) as file:
+        contents = file.read()
     try:
-        with open_bytes(path) as file:
-            data = parse_json(file.read())
-    except (OSError, EOFError, zlib.error) as error:
-        raise ConfigError(f"{path}: it cannot be read ({getattr(error, 'strerror', None) or error}); correct the path") from None
+        data = parse_json(contents)
     except ValueError as error:
         raise ConfigError(f"{path}: it is not JSON ({error}); repair the file") from None
     try:
@@ -346,7 +343,7 @@ def select_forecasts(forecasts: pl.DataFrame) -> list[Forecast]:
     combined = (
         forecasts.filter(pl.col("p_yes").is_not_null())
         .group_by("question_id", maintain_order=True)
-        .agg(combined_probability().alias("p"), pl.col("reasoning").first())
+        .agg(COMBINED.alias("p"), pl.col("reasoning").first())
     )
     found = []
     for name, probability, reasoning in combined.iter_rows():
@@ -409,9 +406,6 @@ def write_forecast_set(
         draft.write_text(json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
-Key = tuple[str, str, date | None]
-
-
 def _list_required(questions: QuestionSet) -> list[Key]:
     dates = {key: item.resolution_dates for key, item in questions.asked.items()}
     return [(*key, day) for key, days in dates.items() for day in ([None] if isinstance(days, str) else days)]
@@ -419,8 +413,7 @@ def _list_required(questions: QuestionSet) -> list[Key]:
 
 def list_resolved(resolved: ResolutionSet) -> list[tuple[Key, bool]]:
     """List the questions of a round, and whether each is open: an unresolved market question."""
-    items = [item for item in resolved.resolutions if item is not None]
-    return [((item.source, item.id, None if item.source in MARKETS else item.resolution_date), not item.resolved) for item in items]
+    return [(item.key, not item.resolved) for item in resolved.resolutions if item is not None]
 
 
 def measure_missing(required: Sequence[Key], given: Collection[Key]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Scores of forecast sets by the rules of ForecastBench, beside its published leaderboard and beside Bellwether's own scores.
+"""Scores of forecast sets by the rules of ForecastBench, compared with its published leaderboard and with Bellwether's own scores.
 
 The rules: a missing forecast is 0.5. A question's difficulty is taken from each Brier score, scores of dataset and market questions are shifted so
 that always forecasting 0.5 has 0.25, and their mean is the overall score. The index is 100 (1 - √score). Difficulties are those that ForecastBench
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import zlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,11 +21,11 @@ import numpy as np
 import polars as pl
 from pydantic import Field, RootModel
 
+from bellwether.bridges.files import FilePart, reading
 from bellwether.bridges.forecastbench import (
     IMPUTED_LIMIT,
     MARKETS,
     Day,
-    FilePart,
     ForecastSet,
     Key,
     QuestionSet,
@@ -110,11 +109,8 @@ def read_effects(path: Path) -> dict[Asked, float]:
 
 def read_leaderboard(path: Path) -> list[PublishedRow]:
     """Read a published leaderboard (leaderboards/csv). Raises `ConfigError` with file, row, field and value."""
-    try:
-        with open_bytes(path) as data, io.TextIOWrapper(data, encoding="utf-8-sig") as text:
-            rows = list(csv.DictReader(text))
-    except (OSError, EOFError, zlib.error, csv.Error, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: it cannot be read ({getattr(error, 'strerror', None) or error}); correct the path") from None
+    with reading(path), open_bytes(path) as data, io.TextIOWrapper(data, encoding="utf-8-sig") as text:
+        rows = list(csv.DictReader(text))
     found = []
     for number, row in enumerate(rows, 1):
         for field in ("Team", "Model", "Overall"):
@@ -149,7 +145,9 @@ def score_forecast_sets(
     if twice := [due for due, sets_of_round in Counter(item.forecast_due_date for item in resolved).items() if sets_of_round > 1]:
         raise ConfigError(f"scoring the round of {twice[0]}: it has two resolution sets; give one")
     rounds = {item.forecast_due_date: list_resolved(item) for item in resolved}
-    outcomes = {(item.forecast_due_date, *key): value for item in resolved for key, value in _list_outcomes(item)}
+    outcomes = {
+        (item.forecast_due_date, *one.key): one.resolved_to for item in resolved for one in item.resolutions if one and one.resolved
+    }
     sets_of = _group_sets(sets, rounds)
     given = {
         name: {(one.forecast_due_date, *item.key): item.forecast for one in own for item in one.forecasts if item}
@@ -209,12 +207,6 @@ def _is_asked(key: Asked, answered: Mapping[date, Collection[tuple[str, str]] | 
 
 def _kind(key: Asked) -> str:
     return "market" if key[1] in MARKETS else "dataset"
-
-
-def _list_outcomes(resolved: ResolutionSet) -> list[tuple[Key, float]]:
-    """List the resolved questions of a round with their outcomes."""
-    items = [item for item in resolved.resolutions if item is not None and item.resolved]
-    return [((item.source, item.id, None if item.source in MARKETS else item.resolution_date), item.resolved_to) for item in items]
 
 
 def _group_sets(sets: Sequence[ForecastSet], rounds: Mapping[date, object]) -> dict[str, list[ForecastSet]]:

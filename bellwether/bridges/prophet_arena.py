@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -19,12 +18,15 @@ from statistics import fmean, stdev
 from typing import Annotated, Any, Literal, TypeVar
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from bellwether.bridges.releases import Instant, combined_probability, parse_json, store_release
+from bellwether.bridges.files import FilePart, Instant, Probability, reading
+from bellwether.bridges.releases import store_release
+from bellwether.calibration.answers import COMBINED
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file, open_bytes
 from bellwether.lake import Lake
+from bellwether.scoring.files import parse_json
 from bellwether.settings import World
 from bellwether.tables.benchmark import HORIZONS
 from bellwether.tables.schema import PRICE
@@ -38,34 +40,29 @@ VENUE = "prophet-arena"
 PRICE_MARGIN = 0.005
 _SHOWN = 80
 
-Probability = Annotated[float, Field(ge=0, le=1)]
 Probabilities = Annotated[dict[str, Probability], Field(min_length=1)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, allow_inf_nan=False, frozen=True)
+Part = TypeVar("Part", bound=FilePart)
 
 
-Part = TypeVar("Part", bound=_Part)
-
-
-class Outcome(_Part):
+class Outcome(FilePart):
     """Outcome of an event, and whether it happened."""
 
     name: str = Field(min_length=1)
     resolution: Literal["pending", "yes", "no", "void"] = "pending"
 
 
-class Window(_Part):
+class Window(FilePart):
     """Time in which an event is forecast. crowd: probabilities of the crowd at `taken_at`, without outcomes that had no price."""
 
     round: int
     taken_at: Instant | None = None
     closes_at: Instant | None = None
-    crowd: dict[str, Probability] = {}
+    crowd: dict[str, Probability] = Field(default_factory=dict)
 
 
-class Event(_Part):
+class Event(FilePart):
     """Event of a dataset (events.jsonl), or task of a release of open tasks (tasks.jsonl), which has no windows and no resolutions."""
 
     slug: str = Field(min_length=1)
@@ -74,7 +71,7 @@ class Event(_Part):
     criteria: str | None = None
     close_at: Instant
     outcomes: list[Outcome] = Field(min_length=1)
-    windows: list[Window] = []
+    windows: list[Window] = Field(default_factory=list)
 
     @property
     def resolutions(self) -> dict[str, str]:
@@ -82,11 +79,11 @@ class Event(_Part):
         return {outcome.name: "void" if outcome.resolution == "pending" else outcome.resolution for outcome in self.outcomes}
 
 
-class _Metadata(_Part):
+class _Metadata(FilePart):
     category: str = ""
 
 
-class _Task(_Part):
+class _Task(FilePart):
     task_id: str = Field(min_length=1)
     title: str
     outcomes: list[str] = Field(min_length=1)
@@ -106,7 +103,7 @@ class _Task(_Part):
         )
 
 
-class Forecast(_Part):
+class Forecast(FilePart):
     """Probabilities of one agent for the outcomes of an event in a window. They need not sum to 1."""
 
     agent: str = Field(min_length=1)
@@ -280,7 +277,7 @@ def select_forecasts(forecasts: pl.DataFrame, events: Sequence[Event]) -> list[F
         for outcome in event.outcomes
     }
     found: dict[tuple[str, str, int], dict[str, float]] = {}
-    combined = forecasts.group_by("forecaster", "question_id", maintain_order=True).agg(combined_probability())
+    combined = forecasts.group_by("forecaster", "question_id", maintain_order=True).agg(COMBINED)
     for agent, question, p in combined.drop_nulls().iter_rows():
         if question not in places:
             raise ConfigError(f"exporting forecasts: the events have no question {question!r:.{_SHOWN}}; give the events of the release")
@@ -353,11 +350,8 @@ def _match_outcomes(place: str, item: Forecast, event: Event) -> dict[str, float
 
 
 def _read_lines(path: Path) -> list[tuple[int, Any]]:
-    try:
-        with open_bytes(path) as file:
-            text = file.read().decode()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: it cannot be read ({getattr(error, 'strerror', None) or error}); correct the path") from None
+    with reading(path), open_bytes(path) as file:
+        text = file.read().decode()
     rows = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():

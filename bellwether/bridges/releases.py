@@ -1,16 +1,14 @@
-"""Imported releases: questions of other benchmarks in the lake, their recipes in releases.toml, and their times."""
+"""Imported releases: questions of other benchmarks in the lake, and their recipes in releases.toml."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from uuid import uuid4
 
 import polars as pl
-from pydantic import BeforeValidator
 
 from bellwether import checks
 from bellwether.errors import ConfigError
@@ -21,38 +19,6 @@ from bellwether.questions.versions import load_fixed
 from bellwether.registry import NAME
 from bellwether.settings import World
 from bellwether.tables.benchmark import BASE_RATES, QUESTIONS
-
-
-def _parse_instant(value: object) -> datetime:
-    if isinstance(value, datetime):
-        return value
-    if not isinstance(value, str):
-        raise ValueError("must be a time as text, such as 2025-10-16T00:00:00+00:00")
-    parsed = datetime.fromisoformat(value)
-    try:
-        return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-    except OverflowError:
-        raise ValueError("must be a time of this era") from None
-
-
-#: Time as ISO text, in UTC if it has no zone.
-Instant = Annotated[datetime, BeforeValidator(_parse_instant)]
-
-
-def parse_json(text: str | bytes) -> Any:
-    """Parse JSON. Raises `ValueError`, also for an object with a name twice and for a value that is nested too deeply."""
-    try:
-        return json.loads(text, object_pairs_hook=_build_object)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
-def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"an object has {next(name for name in names if names.count(name) > 1)[:80]!r} twice")
-    return found
 
 
 def store_release(
@@ -82,19 +48,22 @@ def store_release(
         name=named.base, description=description, cutoff=cutoff, seed=0, per_series=0, venues=(venue,), cluster="event", worlds=(world,)
     )
     with locked(registry / f".{FILE}.lock"):
-        return _store(lake, registry, name, recipe, rows)
+        known = releases(registry).get(named.base)
+        if known is not None and (known.venues, known.cutoff) != (recipe.venues, recipe.cutoff):
+            raise ConfigError(f"importing {name}: {FILE} has a release {named.base} of other questions; choose another name")
+        questions = _store_questions(lake, named, known or recipe, rows)
+        if known is None:
+            _add_recipe(registry / FILE, recipe)
+        return questions
 
 
-def _store(lake: Lake, registry: Path, name: str, recipe: Release, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    named, known, venue = ReleaseName.parse(name), releases(registry), recipe.venues[0]
-    cutoff, recipe = recipe.cutoff, known.get(named.base, recipe)
-    if recipe.venues != (venue,) or recipe.cutoff != cutoff:
-        raise ConfigError(f"importing {name}: {FILE} has a release {named.base} of other questions; choose another name")
+def _store_questions(lake: Lake, name: ReleaseName, recipe: Release, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Store the questions of a release unless they are stored, and return them."""
     columns: dict[str, Any] = dict.fromkeys(QUESTIONS.schema) | {
-        "release": name,
-        "source": venue,
-        "version": named.number,
-        "cutoff": cutoff,
+        "release": str(name),
+        "source": recipe.venues[0],
+        "version": name.number,
+        "cutoff": recipe.cutoff,
         "known_at": lake.clock(),
         "rules": recipe.version,
         **{f"{prefix}_{part}": 0 for prefix in BASE_RATES for part in ("n", "yes")},
@@ -102,20 +71,12 @@ def _store(lake: Lake, registry: Path, name: str, recipe: Release, rows: Sequenc
     whole = [columns | {**row, "ordinal": place} for place, row in enumerate(rows)]
     questions = QUESTIONS.validate(pl.DataFrame(whole, schema=QUESTIONS.schema))
     checks.require("benchmark/questions", questions.lazy())
-    stored = load_fixed(lake, name)
+    stored = load_fixed(lake, str(name))
     if stored is None:
-        lake.write(QUESTIONS, (name,), questions, run_id=f"import-{uuid4().hex[:12]}")
+        lake.write(QUESTIONS, (str(name),), questions, run_id=f"import-{uuid4().hex[:12]}")
     elif not stored.drop("known_at").equals(questions.drop("known_at")):
-        raise ConfigError(f"importing {name}: it exists with other questions or outcomes; import them as {named.base}.v{named.number + 1}")
-    if named.base not in known:
-        _add_recipe(registry / FILE, recipe)
+        raise ConfigError(f"importing {name}: it exists with other questions or outcomes; import them as {name.base}.v{name.number + 1}")
     return questions
-
-
-def combined_probability() -> pl.Expr:
-    """Return the probability of a group of rows of benchmark/forecasts, the samples of a question: their mean or median, as its forecaster has it."""
-    p = pl.col("p_yes")
-    return pl.when(pl.col("combine").first() == "median").then(p.median()).otherwise(p.mean())
 
 
 def _add_recipe(file: Path, recipe: Release) -> None:

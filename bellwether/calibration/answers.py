@@ -91,6 +91,10 @@ class Answers:
         ).drop("said_could_know")
 
 
+#: Probability of the samples of a question, grouped rows of benchmark/forecasts: their mean or median, by the column `combine`.
+COMBINED = pl.when(pl.col("combine").first() == "median").then(pl.col("p_yes").median()).otherwise(pl.col("p_yes").mean())
+
+
 def combine_samples(forecasts: pl.DataFrame) -> pl.DataFrame:
     """Combine a forecaster's samples (repeated answers to one question) into one forecast: one row per forecaster and question. forecasts:
     rows of benchmark/forecasts.
@@ -103,7 +107,7 @@ def combine_samples(forecasts: pl.DataFrame) -> pl.DataFrame:
         forecasts.sort(FORECASTS.key)
         .group_by("forecaster", pl.col("question_id").alias("id"), maintain_order=True)
         .agg(
-            p=pl.when(pl.col("combine").first() == "median").then(pl.col("p_yes").median()).otherwise(pl.col("p_yes").mean()),
+            p=COMBINED,
             lead=yes - no,
             as_of=pl.col("as_of").min(),
             said_could_know=pl.col("could_know").any(),

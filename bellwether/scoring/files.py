@@ -183,7 +183,7 @@ def _read_json_lines(path: Path) -> ForecastTable:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line, object_pairs_hook=_build_object)
+                row = parse_json(line)
             except ValueError as error:
                 raise ScoringError(f"{path}, line {number}: it is not JSON ({error}); correct the line") from None
             if not isinstance(row, dict):
@@ -193,12 +193,19 @@ def _read_json_lines(path: Path) -> ForecastTable:
     return ForecastTable(str(path), _build_frame(rows), lambda row: f"line {numbers[row]}")
 
 
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON. Raises `ValueError`, also for an object in which a name occurs twice, and for values that are nested too deeply."""
+    try:
+        return json.loads(text, object_pairs_hook=_build_object)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
 def _build_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build an object of JSON. Raises `ValueError` if a name occurs twice."""
     built = dict(members)
     if len(built) < len(members):
         names = [name for name, _ in members]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} occurs twice in an object")
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)[:80]!r} occurs twice in an object")
     return built
 
 
@@ -206,7 +213,7 @@ def _read_json(path: Path) -> ForecastTable:
     """Read a list of objects, or an object that contains one list of objects; its other values, such as the model, are those of every row."""
     with _open_text(path) as file:
         try:
-            rows = json.load(file, object_pairs_hook=_build_object)
+            rows = parse_json(file.read())
         except ValueError as error:
             if isinstance(error, UnicodeDecodeError):
                 raise

@@ -116,7 +116,7 @@ def test_an_invalid_name_of_a_release_is_refused_before_anything_is_stored(tmp_p
 def test_a_name_twice_in_an_object_is_refused(tmp_path: Path) -> None:
     events, file = read_events(write(tmp_path / "events.jsonl", EVENTS)), tmp_path / "forecasts.jsonl"
     file.write_text('{"agent": "a", "event": "game", "window": 1, "probabilities": {"Home": 0.7, "Home": 0.1, "Away": 0.3}}\n')
-    with pytest.raises(ConfigError, match="line 1: it is not JSON \\(an object has 'Home' twice\\)"):
+    with pytest.raises(ConfigError, match="line 1: it is not JSON \\('Home' occurs twice in an object\\)"):
         read_forecasts(file, events)
     file.write_text("[" * 200_000)
     with pytest.raises(ConfigError, match="line 1: it is not JSON \\(it is nested too deeply\\)"):

@@ -119,6 +119,7 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_line(tmp_path: Path) -> 
         ("f.jsonl", b'{"p": 0.5, "y": 1}\n\n[1]\n', "line 3: it is no object"),
         ("f.jsonl", b'{"p": 0.9, "p": 0.1, "y": 1}\n', "line 1: it is not JSON ('p' occurs twice"),
         ("f.json", b'[{"p": 0.9, "y": 1, "y": 0}]', "it is not JSON ('y' occurs twice"),
+        ("f.json", b"[" * 100_000, "it is not JSON (it is nested too deeply)"),
         ("f.jsonl", b'{"p": Infinity, "y": 1}\n', "line 1, column 'p': 'inf'"),
         ("f.jsonl", b'{"p": true, "y": 1}\n', "line 1, column 'p': 'True'"),
         ("f.jsonl", b'{"p": [0.1], "y": 1}\n', "line 1, column 'p': '[0.1]'"),
