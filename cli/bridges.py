@@ -27,7 +27,7 @@ from bellwether.tables.benchmark import FORECASTS, SCORES
 from bellwether.untrusted_text import visible
 from cli.benchmark import submit_rows
 from cli.delays import warn_of_delays
-from cli.options import DAY
+from cli.options import DAY, refuse_others
 
 
 def _export_tables(target: str, *, names: tuple[str, ...] = ()) -> None:
@@ -147,17 +147,6 @@ _EXPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
     "forecastbench": (_export_forecast_set, frozenset({"forecasters", "questions", "resolutions", "organization"})),
     "prophet-arena": (_export_arena_forecasts, frozenset({"forecasters", "questions"})),
 }
-_FLAGS = {
-    "forecasters": "--forecaster",
-    "questions": "--questions",
-    "resolutions": "--resolutions",
-    "organization": "--organization",
-    "license_id": "--license",
-    "repository": "--upload",
-    "private": "--private",
-    "names": "--table",
-    "without_prompts": "--without-prompts",
-}
 
 
 @cloup.command()
@@ -192,17 +181,16 @@ _FLAGS = {
     "Options of delta",
     cloup.option("--table", "names", multiple=True, metavar="GROUP/NAME", help="Table; repeatable.  [default: all]"),
 )
-def export(which: str | None, target: str, form: str, **options: Any) -> None:
+@click.pass_context
+def export(context: click.Context, which: str | None, target: str, form: str, **options: Any) -> None:
     """Write a release from the published warehouse in the format of another tool (docs/bridges.md).
 
     The format arena writes a cohort of the arena, named by its Sunday. The format delta updates Delta Lake copies of the lake's tables for other
     engines (extra `delta`), without RELEASE.
     """
-    given = {name: value for name, value in options.items() if value}
     write, allowed = _EXPORTS[form]
-    for name in given:
-        if name not in allowed:
-            raise click.UsageError(f"{_FLAGS[name]} is not an option of the format {form}.")
+    refuse_others(context, {"which", "target", "form", *allowed}, f"of the format {form}")
+    given = {name: value for name, value in options.items() if value}
     if form == "delta":
         if which is not None:
             raise click.UsageError("The format delta is for tables; leave out RELEASE.")
@@ -314,13 +302,6 @@ _IMPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
     "forecastbench": (_import_forecastbench, frozenset({"forecaster", "resolutions", "release"})),
     "prophet-arena": (_import_events, frozenset({"release"})),
 }
-_IMPORT_FLAGS = {
-    "forecaster": "--forecaster",
-    "target": "--to",
-    "dry_run": "--dry-run",
-    "resolutions": "--resolutions",
-    "release": "--release",
-}
 
 
 @cloup.command("import")
@@ -339,13 +320,12 @@ _IMPORT_FLAGS = {
     cloup.option("--resolutions", type=click.Path(path_type=Path), help="Resolution set: FILE is the question set, and becomes a release."),
     cloup.option("--release", metavar="NAME", help="Name of the release.  [default of forecastbench: forecastbench-DATE]"),
 )
-def import_(path: Path, form: str, **options: Any) -> None:
+@click.pass_context
+def import_(context: click.Context, path: Path, form: str, **options: Any) -> None:
     """Submit the forecasts in a file of another tool, as `bellwether submit` does, or make a release of its questions (docs/bridges.md).
 
     If any forecast is refused, nothing is stored, and the command exits with 1.
     """
     read, allowed = _IMPORTS[form]
-    for name, value in options.items():
-        if value and name not in allowed:
-            raise click.UsageError(f"{_IMPORT_FLAGS[name]} is not an option of the format {form}.")
+    refuse_others(context, {"path", "form", *allowed}, f"of the format {form}")
     read(path, **{name: value for name, value in options.items() if name in allowed})

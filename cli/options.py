@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 
 class _Instant(click.DateTime):
@@ -66,3 +68,20 @@ KNOWN_AT = click.option(
     callback=lambda _, __, at: at and at.replace(tzinfo=UTC),
     help="Show the state known at this time (UTC; a day is its 00:00).",
 )
+
+
+def find_flag(context: click.Context, name: str) -> str:
+    """Return the option of a command's parameter, such as --forecaster of `forecasters`."""
+    return next(parameter.opts[0] for parameter in context.command.params if parameter.name == name)
+
+
+def list_given(context: click.Context) -> list[str]:
+    """List the parameters that the command line gives."""
+    return [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+
+
+def refuse_others(context: click.Context, allowed: Collection[str], of: str) -> None:
+    """Raise a usage error for a given parameter that is not allowed. of: what the allowed ones belong to, for the message."""
+    for name in list_given(context):
+        if name not in allowed:
+            raise click.UsageError(f"{find_flag(context, name)} is not an option {of}.")

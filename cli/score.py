@@ -8,14 +8,13 @@ from typing import Any
 import click
 import cloup
 import polars as pl
-from click.core import ParameterSource
 
 from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError
 from bellwether.formatting import counted
 from bellwether.scoring.score import score as score_files
 from bellwether.scoring.text_tables import print_result
-from cli.options import AS_JSON
+from cli.options import AS_JSON, find_flag, list_given, refuse_others
 
 
 @cloup.command()
@@ -101,12 +100,12 @@ def score(context: click.Context, files: tuple[Path, ...], *, html: Path | None,
     rules = {name: options.pop(name) for name in _RULES}
     for name in ("forecastbench", "prophet_arena"):
         if rules[name]:
-            _require_only(context, name)
+            used = {"files", "as_json", name, *(("questions", "effects", "leaderboard") if name == "forecastbench" else ())}
+            refuse_others(context, used, f"with {find_flag(context, name)}")
             _RULES[name](files, as_json=as_json, **rules)
             return
-    for name in rules:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{_flag(context, name)} needs --forecastbench.")
+    if stray := [name for name in list_given(context) if name in rules]:
+        raise click.UsageError(f"{find_flag(context, stray[0])} needs --forecastbench.")
     _require_no_overwrite(files, options["outcomes"], html)
     result = score_files(list(files), **options)
     if as_json:
@@ -214,16 +213,3 @@ _RULES: dict[str, Any] = {
     "leaderboard": None,
     "prophet_arena": _score_prophet_arena,
 }
-
-
-def _require_only(context: click.Context, rules: str) -> None:
-    """Raise a usage error for an option that the rules of another benchmark do not use."""
-    used = {"files", "as_json", rules, *(("questions", "effects", "leaderboard") if rules == "forecastbench" else ())}
-    for name in context.params:
-        if name not in used and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{_flag(context, name)} is not an option with {_flag(context, rules)}.")
-
-
-def _flag(context: click.Context, name: str) -> str:
-    """Return the option of a parameter."""
-    return next(parameter.opts[0] for parameter in context.command.params if parameter.name == name)

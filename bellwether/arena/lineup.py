@@ -168,7 +168,7 @@ class Lineup(BaseModel):
     def _check_families(cls, value: dict[str, str]) -> dict[str, str]:
         for family, member in value.items():
             if not registry.NAME.fullmatch(family):
-                raise ValueError(f"{family!r} cannot be a family; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores")
+                raise ValueError(f"{family!r} cannot be a family; {registry.NAME_RULE}")
             if rule_name(member) not in (None, *RULES):
                 raise ValueError(f"{family} is {member!r}: unknown rule; choose from {', '.join(RULE + name for name in RULES)}")
         for family, member in value.items():

@@ -26,7 +26,7 @@ from bellwether.errors import ConfigError
 from bellwether.files import atomic_file, open_bytes
 from bellwether.lake import Lake
 from bellwether.questions.release import Release
-from bellwether.registry import NAME
+from bellwether.registry import NAME, NAME_RULE
 from bellwether.scoring.files import parse_json
 from bellwether.settings import World
 from bellwether.submissions import Submissions
@@ -313,10 +313,7 @@ def import_forecasts(store: Submissions, forecasts: Path, *, forecaster: str, ta
     """
     read = read_forecast_set(forecasts)
     if not NAME.fullmatch(forecaster):
-        raise ConfigError(
-            f"importing {forecasts}: {forecaster!r} is not a valid forecaster name; use 1 to 64 lower-case letters, digits, dots, hyphens and "
-            "underscores"
-        )
+        raise ConfigError(f"importing {forecasts}: {forecaster!r} is not a valid forecaster name; {NAME_RULE}")
     stated = datetime.combine(read.forecast_due_date, time(), UTC)
     rows = [
         {

@@ -16,7 +16,7 @@ from bellwether.files import atomic_file, locked
 from bellwether.lake import Lake
 from bellwether.questions.release import FILE, Release, ReleaseName, releases
 from bellwether.questions.versions import load_fixed
-from bellwether.registry import NAME
+from bellwether.registry import NAME, NAME_RULE
 from bellwether.settings import World
 from bellwether.tables.benchmark import BASE_RATES, QUESTIONS
 
@@ -39,9 +39,7 @@ def store_release(
     """
     named = ReleaseName.parse(name)
     if named.size or not NAME.fullmatch(named.base):
-        raise ConfigError(
-            f"importing a release: {name!r} is not a valid name of a release; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores"
-        )
+        raise ConfigError(f"importing a release: {name!r} is not a valid name of a release; {NAME_RULE}")
     if registry is None:
         raise ConfigError("importing a release: BELLWETHER_REGISTRY names no folder for its entry; create a folder and set it")
     recipe = Release(

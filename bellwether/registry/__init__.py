@@ -20,8 +20,9 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 from bellwether.errors import ConfigError
 from bellwether.untrusted_text import is_credential_name, redact
 
-#: Names are used as partition keys, folders and file names.
+#: Names are used as partition keys, folders and file names; their rule for messages.
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+NAME_RULE = "use 1 to 64 lower-case letters, digits, dots, hyphens and underscores"
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -124,9 +125,7 @@ def _entries(source: Traversable) -> list[Entry]:
         if not isinstance(fields, dict):
             raise ConfigError(f"{source}: {name} = {fields!r} is outside of any entry; put it below a [name] header")
         if not NAME.fullmatch(name):
-            raise ConfigError(
-                f"{source}: [{name}] is not a valid name; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores"
-            )
+            raise ConfigError(f"{source}: [{name}] is not a valid name; {NAME_RULE}")
         if "name" in fields:
             raise ConfigError(f"{source}: [{name}] name = {fields['name']!r}: the name is the header; remove the field")
         entries.append(Entry(str(source), name, fields))

@@ -14,7 +14,7 @@ import polars as pl
 from bellwether.errors import BellwetherError
 from bellwether.files import atomic_file, locked, replace_version, version
 from bellwether.places import is_stored
-from bellwether.registry import NAME
+from bellwether.registry import NAME, NAME_RULE
 from bellwether.scoring.table import parse_numbers
 from bellwether.submissions.weeks import ArenaWeeks
 from bellwether.tables.schema import TIME
@@ -127,7 +127,7 @@ def _refusal_reason(taken: Collection[str], now: datetime) -> pl.Expr:
         (pl.col("name").is_null(), pl.lit("the forecaster is missing; fill it in, or use --forecaster")),
         (
             ~pl.col("name").str.contains(_NAME),
-            pl.format("{} is not a valid forecaster name; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores", name),
+            pl.format(f"{{}} is not a valid forecaster name; {NAME_RULE}", name),
         ),
         (
             pl.col("name").is_in(list(taken)),
