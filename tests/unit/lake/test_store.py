@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -55,10 +57,10 @@ def test_requests_are_one_per_file(lake: Lake, other: Lake, s3_server: S3Server,
 @pytest.mark.parametrize("silently", [False, True])
 def test_torn_bodies_are_read_again(lake: Lake, other: Lake, s3_server: S3Server, silently: bool) -> None:
     fill(lake, 3)
-    turns = iter([True, False] * 200)
+    turns: dict[str, Iterator[bool]] = defaultdict(lambda: cycle([True, False]))  # of each object, as threads read several at once
     s3_server.fault = lambda environ, serve: (
         truncate_body(serve(), silently=silently)
-        if environ["REQUEST_METHOD"] == "GET" and "list-type" not in environ["QUERY_STRING"] and next(turns)
+        if environ["REQUEST_METHOD"] == "GET" and "list-type" not in environ["QUERY_STRING"] and next(turns[environ["PATH_INFO"]])
         else None
     )
     for number in range(3):
