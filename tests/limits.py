@@ -123,7 +123,7 @@ class Limits:
 
         def audit(event: str, arguments: tuple[Any, ...]) -> None:
             if self._watch is not None and event in _STARTS:
-                self._watch.processes.append(event)
+                self._watch.processes.append(" ".join([event, *map(str, arguments[:2])])[:160])
 
         def note_sleep(seconds: float) -> None:
             if self._watch is not None and threading.current_thread() is threading.main_thread():

@@ -202,9 +202,10 @@ class _Sums:
         if not (whole > 0).all():
             return cls(statistic.coefficients, statistic.offset, numerators, denominators, whole, whole, float("nan"), 0, reason=UNDEFINED)
         ratios = numerators.sum(axis=1) / whole
-        value = float(statistic.offset + np.dot(statistic.coefficients, ratios))
+        # Products are rounded before they are added: with fused multiply-adds equal terms would not cancel on some processors.
+        value = float(statistic.offset + (np.asarray(statistic.coefficients) * ratios).sum())
         scale = np.asarray(statistic.coefficients) / whole * weight.sum()
-        influence = np.einsum("t,ktn->kn", scale, statistic.numerators[1:] - ratios[:, None] * statistic.denominators[1:])
+        influence = (scale[:, None] * (statistic.numerators[1:] - ratios[:, None] * statistic.denominators[1:])).sum(axis=1)
         matters = np.ptp(influence, axis=0) > _ROUNDING
         if not matters.any():
             return cls(
