@@ -12,7 +12,6 @@ from bellwether.lazy import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.agent import Agent, CompiledAgent, cents, contracts
-    from bellwether.replay.agents.arguments import requests
     from bellwether.replay.agents.context import AgentContext
     from bellwether.replay.agents.limits import BudgetError, Failure
     from bellwether.replay.agents.loader import AgentSource
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "agents.agent": ("Agent", "CompiledAgent", "cents", "contracts"),
-    "agents.arguments": ("requests",),
     "agents.context": ("AgentContext",),
     "agents.limits": ("BudgetError", "Failure"),
     "agents.loader": ("AgentSource",),
@@ -48,7 +46,7 @@ __all__ = [
     "BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES", "Agent", "AgentContext", "AgentSource", "Backtest",
     "BacktestSettings", "Book", "BudgetError", "Candidate", "CentiCents", "CompiledAgent", "EpisodeInfo", "Failure", "Fill",
     "Limits", "Lots", "Market", "MarketInfo", "MicroDollars", "Order", "OrderError", "OrderUpdate", "Position",
-    "Prepared", "Sweep", "Trade", "cents", "contracts", "load", "prepare", "requests", "run", "run_sweep",
+    "Prepared", "Sweep", "Trade", "cents", "contracts", "load", "prepare", "run", "run_sweep",
 ]  # fmt: skip
 
 __getattr__ = lazy_names(__name__, _HOMES)

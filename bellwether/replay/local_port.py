@@ -60,16 +60,14 @@ class LocalPort:
             "order": self._order,
             "refusal": lambda: int(codes.Reason.ORDER_LIMIT),
             "book": self._book,
-            "resting": lambda market: session.resting(market).tolist(),
+            "resting": session.resting,
             "points": self._points,
             "trades": self._trades,
             "fills": self._fills,
             "ledger": self._ledger,
             "conditions": self._conditions,
             "place": self._place,
-            "place_many": self._place_many,
             "cancel": session.cancel,
-            "cancel_many": session.cancel_many,
             "cancel_all": session.cancel_all,
             "amend": session.amend,
             "quote": self._quote,
@@ -221,11 +219,6 @@ class LocalPort:
         order = self.session.place(market, side, action, price, lots, tif, expires)
         store_tag(self.tags, order, tag)
         return order
-
-    def _place_many(self, requests: np.ndarray, tag: str) -> np.ndarray:
-        orders = self.session.place_many(requests)
-        store_tag(self.tags, orders, tag)
-        return orders
 
     def _quote(self, market: int, yes_price: CentiCents, no_price: CentiCents, lots: Lots, tag: str) -> tuple[int, int]:
         self.session.quote(market, yes_price, no_price, lots)

@@ -103,8 +103,8 @@ class VectorMaker(Agent):
         self.lots, self.limit = size * CONTRACT, limit * CONTRACT
 
     def act(self, ctx: AgentContext) -> None:
-        bids, held = ctx.quotes.bids, ctx.positions
-        good = (bids[:, 0] * bids[:, 1] > 0) & (bids[:, 0] + bids[:, 1] < DOLLAR) & ctx.quotes.active
+        bids, held = ctx.bids, ctx.positions
+        good = (bids[:, 0] * bids[:, 1] > 0) & (bids[:, 0] + bids[:, 1] < DOLLAR) & ctx.active
         wanted = bids * (held - held[:, ::-1] < self.limit)
         wanted[~good] = -1
         ctx.quote_many(wanted, self.lots)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from operator import index
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 
 from bellwether.errors import OrderError
 from bellwether.recordings.exchange_times import to_nanoseconds
-from bellwether.replay.agents.port import REQUEST_COLUMNS
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, NO, SELL, YES
 from bellwether.units import CentiCents, Lots
@@ -22,51 +21,7 @@ TIFS = {tif.name.lower(): int(tif) for tif in Tif}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Maximum length of an order's tag, characters.
 LONGEST_TAG = 64
-_GTC = int(Tif.GTC)
 _LARGEST = 2**62
-
-
-def requests(ticker: Any, side: Any, action: Any, price: Any, lots: Any, tif: Any = _GTC, expires: Any = 0) -> np.ndarray:  # noqa: PLR0917
-    """Build the array of orders for `AgentContext.place_many`, int64[n, 7], from integers or arrays of equal length.
-
-    Args:
-        ticker: Number of the market: its index in `AgentContext.tickers`.
-        side: YES or NO.
-        action: BUY or SELL.
-        price: Limit price of `side`, $0.0001; 0 for a market order.
-        lots: Size, lots of 0.01 contract.
-        tif: Code of the time in force.
-        expires: Expiry, ns UTC; 0 for never.
-
-    Each argument is an integer or an integer array; all arrays have the same length.
-
-    Raises:
-        OrderError: An argument has another type, or the lengths differ.
-    """
-    values = (ticker, side, action, price, lots, tif, expires)
-    lengths = {len(value) for value in values if isinstance(value, np.ndarray)}
-    if len(lengths) > 1:
-        raise OrderError(
-            f"placing orders: the columns have {' and '.join(map(str, sorted(lengths)))} rows; give arrays of equal length, or single values"
-        )
-    rows = np.empty((lengths.pop() if lengths else 1, len(values)), np.int64)
-    for column, (name, value) in enumerate(zip(REQUEST_COLUMNS, values, strict=True)):
-        if isinstance(value, np.ndarray) and value.dtype.kind not in "iu":
-            raise OrderError(f"placing orders: {name} is {value.dtype}; give integers")
-        rows[:, column] = value if isinstance(value, np.ndarray) else to_integer(value, name)
-    return rows
-
-
-def check_codes(requests: np.ndarray) -> None:
-    """Check that side, action and time in force of orders (int64[n, 7], from `requests`) are valid codes. Raises `OrderError` naming the
-    first invalid order, the field and the value.
-    """
-    for name, words in (("side", SIDES), ("action", ACTIONS), ("tif", TIFS)):
-        values = requests[:, REQUEST_COLUMNS.index(name)]
-        wrong = np.flatnonzero((values < 0) | (values >= len(words)))
-        if len(wrong):
-            codes = ", ".join(f"{word.upper()} ({code})" for word, code in words.items())
-            raise OrderError(f"placing orders: {name} of order {wrong[0]} is {values[wrong[0]]}; it is one of {codes}")
 
 
 def to_integer(value: Any, name: str) -> int:
@@ -135,14 +90,3 @@ def to_ns(time: int | datetime | None, name: str) -> int:
             raise OrderError(f"{name} is {time}, without a time zone; give a timezone-aware datetime or ns UTC")
         return to_nanoseconds(time)
     return to_integer(time, name)
-
-
-def to_ids(orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-    """Convert orders or order ids to an array of ids, int64[n]. Raises `OrderError` for values that are not integers, and for an array of
-    another type.
-    """
-    if isinstance(orders, np.ndarray):
-        if orders.dtype != np.int64 or orders.ndim != 1:
-            raise OrderError(f"reading order ids: found {orders.dtype}{list(orders.shape)}; give int64[n]")
-        return np.ascontiguousarray(orders)
-    return np.array([to_integer(order, "order") for order in orders], np.int64)

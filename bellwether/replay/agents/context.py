@@ -7,7 +7,6 @@ ns UTC.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, SupportsIndex
 
@@ -19,19 +18,17 @@ from bellwether.replay.agents.arguments import (
     EPOCH,
     SIDES,
     TIFS,
-    check_codes,
     check_tag,
     to_code,
-    to_ids,
     to_integer,
     to_lots,
     to_ns,
     to_price,
 )
 from bellwether.replay.agents.limits import BudgetError
-from bellwether.replay.agents.port import REQUEST_COLUMNS, Port, Row
+from bellwether.replay.agents.port import Port, Row
 from bellwether.replay.agents.records import REASONS, Book, EpisodeInfo, Fill, Position, Trade, to_fills, to_positions, to_trades
-from bellwether.replay.agents.views import Market, Order, Quotes
+from bellwether.replay.agents.views import BLOCKING, Market, Order
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, DOLLAR, SELL
 from bellwether.units import CentiCents, MicroDollars
@@ -61,16 +58,15 @@ class AgentContext:
 
     Attributes:
         tickers: Tickers of the markets. The index of a ticker is the number of its market in arrays.
-        quotes: Best prices of all markets, as arrays.
         seed: Seed of 256 bits; equal for the same episode, agent name and seed of the run.
         info: Description of the episode.
         step: Number of this decision, from 0; -1 in `start`. In a callback, that of the previous decision.
-        calls_left: Remaining tool calls of this decision; None without a budget. Each method then costs a call (`place_many` and
-            `cancel_many`: one per order), and raises `BudgetError` if none is left.
+        calls_left: Remaining tool calls of this decision; None without a budget. Each method then costs a call, and raises
+            `BudgetError` if none is left.
     """
 
     __slots__ = (
-        "_cache", "_calls", "_code", "_markets", "_order_rows", "_port", "_random", "_sends", "calls_left", "info", "quotes", "seed", "step", "tickers",
+        "_cache", "_calls", "_code", "_markets", "_order_rows", "_port", "_random", "_sends", "calls_left", "info", "seed", "step", "tickers",
     )  # fmt: skip
 
     def __init__(self, port: Port, info: EpisodeInfo, *, seed: int = 0, calls: int | None = None) -> None:
@@ -79,7 +75,6 @@ class AgentContext:
         self._random: random.Random | None = None
         self._code = {ticker: code for code, ticker in enumerate(self.tickers)}
         self._markets = tuple(Market(self, code, market.ticker, market.title, market.close_ns) for code, market in enumerate(info.markets))
-        self.quotes = Quotes(self)
         #: Values that can change only at a new phase or with an order that may trade.
         self._cache: dict[str, Any] = {}
         self._order_rows: dict[int, Row] = {}
@@ -121,6 +116,21 @@ class AgentContext:
     def positions(self) -> np.ndarray:
         """Positions in YES and NO, int64[T, 2], lots of 0.01 contract; a read-only copy."""
         return self._array("positions")
+
+    @property
+    def bids(self) -> np.ndarray:
+        """Best bids for YES and NO, int64[T, 2], $0.0001, 0 without a bid; a read-only copy. A side's ask is a dollar less the other's bid."""
+        return self._array("bids")
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Sizes at the best bids for YES and NO, int64[T, 2], lots of 0.01 contract, 0 without a bid; a read-only copy."""
+        return self._array("sizes")
+
+    @property
+    def active(self) -> np.ndarray:
+        """Markets that accept orders, bool[T]."""
+        return (self._array("status") & BLOCKING) == 0
 
     @property
     def random(self) -> random.Random:
@@ -168,21 +178,6 @@ class AgentContext:
         """Return an order of this run by its id. Raises `OrderError` for an unknown id."""
         self._spend()
         return Order(self, self._id_of(number))
-
-    def is_resting(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-        """Return for each order whether it rests in the book now, bool[n].
-
-        Args:
-            orders: Orders, or ids as int64[n]. The result is False for ids below 0.
-
-        Raises:
-            OrderError: An id is unknown, or the array is not int64[n].
-        """
-        self._spend()
-        numbers = to_ids(orders)
-        if len(numbers):
-            self._id_of(max(int(numbers.max()), -1))
-        return np.isin(numbers, self._port.read("resting", -1))
 
     def exogenous(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Return all points that are known now of an exogenous series: data from outside the markets, such as a spot price, stored in the
@@ -361,24 +356,6 @@ class AgentContext:
             raise OrderError(f"quoting: prices are {_describe_type(prices)}; give int64{list(shape)}: a row per market, for YES and NO")
         return self._send_quotes("quote_many", prices, to_lots(lots), check_tag(tag))
 
-    def place_many(self, requests: np.ndarray, *, tag: str = "") -> np.ndarray:
-        """Send several orders and return their ids, int64[n]; -1 for an order that the venue does not record.
-
-        Args:
-            requests: Orders, int64[n, 7], with the columns ticker, side, action, price ($0.0001, 0 for a market order), lots (0.01
-                contract), tif and expires (ns UTC, 0 for never). Ticker, side, action and tif are integer codes; the function `requests`
-                builds the array.
-            tag: Label of the orders, as in `place`.
-
-        Raises:
-            OrderError: `requests` has another dtype or shape, or a code is invalid.
-        """
-        width = len(REQUEST_COLUMNS)
-        if not isinstance(requests, np.ndarray) or requests.dtype != np.int64 or requests.ndim != 2 or requests.shape[1] != width:
-            raise OrderError(f"placing orders: requests are {_describe_type(requests)}; give int64[n, 7]: {', '.join(REQUEST_COLUMNS)}")
-        check_codes(requests)
-        return self._send("place_many", np.ascontiguousarray(requests), check_tag(tag), calls=len(requests))
-
     def cancel(self, order: SupportsIndex) -> bool:
         """Cancel an order. Returns True if the order was resting; with latency, True if the order may still be resting when the cancel arrives.
 
@@ -386,11 +363,6 @@ class AgentContext:
             OrderError: The order is unknown.
         """
         return self._send("cancel", self._id_of(order))
-
-    def cancel_many(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-        """Cancel several orders. Returns for each order whether it was resting, bool[n]; False for unknown ids."""
-        numbers = to_ids(orders)
-        return self._send("cancel_many", numbers, calls=len(numbers))
 
     def cancel_all(self, ticker: str | None = None) -> int:
         """Cancel all resting orders of one market, or of all markets, and return their number."""
@@ -446,9 +418,9 @@ class AgentContext:
             self._order_rows[number] = row
         return row
 
-    def _send(self, name: str, *arguments: Any, calls: int = 1) -> Any:
+    def _send(self, name: str, *arguments: Any) -> Any:
         self._check_sends()
-        self._spend(calls)
+        self._spend()
         self._discard_values()
         return self._port.send(name, *arguments)
 
@@ -467,12 +439,12 @@ class AgentContext:
         self._cache.clear()
         self._order_rows.clear()
 
-    def _spend(self, calls: int = 1) -> None:
+    def _spend(self) -> None:
         if self.calls_left is None:
             return
-        if calls > self.calls_left:
-            raise BudgetError(f"a decision may make {self._calls} calls, and this one made more; use attributes or `place_many`")
-        self.calls_left -= calls
+        if not self.calls_left:
+            raise BudgetError(f"a decision may make {self._calls} calls, and this one made more; attributes cost none")
+        self.calls_left -= 1
 
     def _code_of(self, ticker: str) -> int:
         try:

@@ -77,12 +77,12 @@ class VectorMarketMaker(QuotingPolicy):
 
     def _bid_prices(self, ctx: AgentContext) -> np.ndarray:
         """Return the bid price for each market and side, int64[T, 2], $0.0001; 0 for no bid."""
-        own, positions = ctx.quotes.bids, ctx.positions
+        own, positions = ctx.bids, ctx.positions
         other, inventory = own[:, ::-1], positions - positions[:, ::-1]
         price = own - other
         price += DOLLAR - self._spread
         price -= 2 * self._skew * inventory // (MILL * self._size) * MILL
         price //= 2 * self._tick
         price = np.minimum(price, (DOLLAR - 1 - other) // self._tick) * self._tick
-        price *= (own * other > 0) & (inventory < self._most) & (price > 0) & ctx.quotes.active[:, None]
+        price *= (own * other > 0) & (inventory < self._most) & (price > 0) & ctx.active[:, None]
         return price

@@ -1,7 +1,7 @@
 """Port between an agent's context and the simulator: observations are read, orders and timers are sent.
 
 `AgentContext` reaches the simulator only through the two methods of `Port`, so that an agent can run in this process (`local_port.LocalPort`) or in
-another one (`isolation.child.RemotePort`). Arguments are integers, strings or int64 arrays. Prices are in $0.0001 of the named side, sizes in
+another one (`isolation.child.RemotePort`). Arguments are integers, strings or an int64 array. Prices are in $0.0001 of the named side, sizes in
 lots of 0.01 contract, money in micro-dollars, times in ns UTC.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bellwether.replay.settings import BacktestSettings
 
 #: Names of the calls of `Port.read`, with the types of their arguments: m number of a market, M the same or -1 for all, s number of a series, i
-#: integer, n integer from 0 on, t tag, 1 list of ids, 2 list of pairs of prices, 7 list of requests. Agents of this process can also read `conditions`.
+#: integer, n integer from 0 on, t tag, p list of pairs of prices. Agents of this process can also read `conditions`.
 READS = {
     "now": "",  # time of the decision
     "sent": "",  # number of orders sent so far
@@ -42,18 +42,15 @@ READS = {
 }
 #: Names of the calls of `Port.send`, likewise.
 SENDS = {
-    "place": "iiiiiiit",  # values of `REQUEST_COLUMNS`, tag: id of the order; -1 if the venue does not record it
-    "place_many": "7t",  # ids, int64[n]
+    "place": "iiiiiiit",  # market, side, action, price or 0, lots, time in force, expiry or 0, tag: id of the order; -1 if the venue does not record it
     "cancel": "i",  # whether the order was resting
-    "cancel_many": "1",  # whether each was resting, bool[n]
     "cancel_all": "M",  # number of cancelled orders
     "amend": "iii",  # id, price, remaining lots: code of the reason of a refusal, else 0
     "quote": "miiit",  # market, price of YES, price of NO, lots, tag: ids of the quotes, -1 for none. A price of 0 cancels, -1 changes nothing
-    "quote_many": "2it",  # prices by market, lots, tag: ids, int64[T, 2]
+    "quote_many": "pit",  # prices by market, lots, tag: ids, int64[T, 2]
     "timer": "i",  # time: empty text, or the reason for which no timer was set
 }
-#: Columns of requests, trades, fills and order updates; all int64.
-REQUEST_COLUMNS = ("ticker", "side", "action", "price", "lots", "tif", "expires")
+#: Columns of trades, fills and order updates; all int64.
 TRADE_COLUMNS = ("time_ns", "ticker", "yes_price", "lots", "taker")
 FILL_COLUMNS = ("order", "ticker", "side", "action", "price", "lots", "fee", "role", "time_ns")
 UPDATE_COLUMNS = ("time_ns", "order", "status", "reason", "price", "lots", "filled", "ticker", "side", "action")

@@ -1,10 +1,8 @@
-"""Views of markets, orders and quotes, through which an agent reads the simulator."""
+"""Views of markets and orders, through which an agent reads the simulator."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from bellwether.errors import OrderError
 from bellwether.replay.agents import port
@@ -28,7 +26,7 @@ class Market:
     Attributes:
         ticker: Ticker of the market.
         title: Title of the market; untrusted text.
-        code: Number of the market in arrays.
+        code: Number of the market: its row in arrays.
         close_ns: Close time, ns UTC; None if not announced.
     """
 
@@ -221,56 +219,3 @@ class Order:
             return f"Order(rejected: {self.reason})"
         text = f"Order({self.id}, {self.action} {self.lots} {self.side} {self.ticker!r} at {self.price or 'market'}: {self.status}"
         return f"{text}, {self.reason})" if self.reason else f"{text})"
-
-
-class Quotes:
-    """Best prices of all markets as arrays, in the order of `AgentContext.tickers`.
-
-    Prices are int64[T] in $0.0001; a missing bid is 0, a missing ask a dollar. Sizes are int64[T] in lots of 0.01 contract. Reading an
-    attribute returns a read-only copy.
-    """
-
-    __slots__ = ("_ctx",)
-
-    def __init__(self, ctx: Any) -> None:
-        self._ctx = ctx
-
-    @property
-    def bids(self) -> np.ndarray:
-        """Best bids for YES and NO, int64[T, 2], $0.0001; 0 without a bid."""
-        return self._ctx._array("bids")
-
-    @property
-    def yes_bid(self) -> np.ndarray:
-        """Best bids for YES, $0.0001; 0 without a bid."""
-        return self._ctx._array("bids")[:, YES]
-
-    @property
-    def no_bid(self) -> np.ndarray:
-        """Best bids for NO, $0.0001; 0 without a bid."""
-        return self._ctx._array("bids")[:, NO]
-
-    @property
-    def yes_ask(self) -> np.ndarray:
-        """Best asks for YES, $0.0001; a dollar without an ask."""
-        return DOLLAR - self.no_bid
-
-    @property
-    def no_ask(self) -> np.ndarray:
-        """Best asks for NO, $0.0001; a dollar without an ask."""
-        return DOLLAR - self.yes_bid
-
-    @property
-    def yes_bid_lots(self) -> np.ndarray:
-        """Sizes at the best bids for YES, lots of 0.01 contract; 0 without a bid."""
-        return self._ctx._array("sizes")[:, YES]
-
-    @property
-    def no_bid_lots(self) -> np.ndarray:
-        """Sizes at the best bids for NO, lots of 0.01 contract; 0 without a bid."""
-        return self._ctx._array("sizes")[:, NO]
-
-    @property
-    def active(self) -> np.ndarray:
-        """Markets that accept orders, bool[T]."""
-        return (self._ctx._array("status") & BLOCKING) == 0

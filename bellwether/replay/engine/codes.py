@@ -149,10 +149,10 @@ U_COLS = 7
 S_TS, S_CASH, S_EQUITY, S_MID_EQUITY = range(4)
 S_COLS = 4
 
-#: Columns of an order request in `place_many`.
+#: Arguments of a command.
 R_COLS = 7
 
 #: Commands of the engine.
-STEP, PLACE, CANCEL, AMEND, CANCEL_ALL, QUOTE, PLACE_BATCH, CANCEL_BATCH, RESTING_BATCH, QUOTE_BATCH, VALUE, NEWS = range(12)
+STEP, PLACE, CANCEL, AMEND, CANCEL_ALL, QUOTE, QUOTE_BATCH, VALUE, NEWS = range(9)
 #: Prices of a quote that is cancelled, and of one that stays unchanged.
 NO_QUOTE, AS_IT_IS = 0, -1

@@ -4,7 +4,7 @@ Without latency a command takes effect at once; otherwise messages arrive in the
 that `quote_market` sent for it, until the agent withdraws it.
 
 `sim` is the whole replay, `m` a market, `s` a side of it, `o` an order, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in $0.0001 of
-the side, sizes in lots, times in ns UTC. The *batch* is an array with a command per row: its arguments, and the answer.
+the side, sizes in lots, times in ns UTC. The *batch* is an array with the arguments of a command per row.
 """
 
 from __future__ import annotations
@@ -23,16 +23,13 @@ from bellwether.replay.engine.codes import (
     BUY,
     CANCEL,
     CANCEL_ALL,
-    CANCEL_BATCH,
     NEWS,
     NO_QUOTE,
     NONE,
     PLACE,
-    PLACE_BATCH,
     QUOTE,
     QUOTE_BATCH,
     REASON,
-    RESTING_BATCH,
     STATUS,
     STEP,
     TIF,
@@ -271,40 +268,6 @@ def quote_batch(sim, n, lots):
     return n
 
 
-@compiled
-def place_batch(sim, n):
-    """Place the orders in the first n rows of the batch, and store each number as answer. Returns n."""
-    batch = batch_of(sim)
-    for i in range(n):
-        row = batch[i]
-        row.answer = place(sim, row.market, row.side, row.action, row.price, row.lots, row.tif, row.expires)
-    return n
-
-
-@compiled
-def cancel_batch(sim, n):
-    """Cancel the orders whose numbers are in the first field of the first n rows of the batch. Returns n."""
-    batch = batch_of(sim)
-    for i in range(n):
-        batch[i].answer = cancel(sim, batch[i].market)
-    return n
-
-
-@compiled
-def resting_batch(sim, m):
-    """Store the numbers of the agent's resting orders as answers in the batch, by side and price-time priority. Returns their count."""
-    sides, orders, batch = sides_of(sim), orders_of(sim), batch_of(sim)
-    n = 0
-    for s in range(2 * state_of(sim).tickers):
-        i = sides[s].head if m < 0 or s >> 1 == m else -1
-        while i >= 0:
-            if orders[i].status == STATUS.RESTING:
-                batch[n].answer = i
-                n += 1
-            i = orders[i].next
-    return n
-
-
 def _dispatch(sim, code, a, b, c, d, e, f, g):
     """Run the command `code` with the arguments `a` to `g` of its function, and return the function's result."""
     if code == STEP:
@@ -319,12 +282,6 @@ def _dispatch(sim, code, a, b, c, d, e, f, g):
         return amend(sim, a, b, c)
     if code == CANCEL_ALL:
         return cancel_all(sim, a)
-    if code == PLACE_BATCH:
-        return place_batch(sim, a)
-    if code == CANCEL_BATCH:
-        return cancel_batch(sim, a)
-    if code == RESTING_BATCH:
-        return resting_batch(sim, a)
     if code == QUOTE_BATCH:
         return quote_batch(sim, a, b)
     if code == NEWS:
@@ -340,10 +297,7 @@ def engine_address() -> int:
 
 @compiled_alone
 def command(sim, code, n, lots):
-    """Run a command from Python: a single one with arguments in the batch's first row, or one for each of the batch's first n rows.
-
-    RESTING_BATCH takes the market in `n`.
-    """
+    """Run a command from Python: a single one with arguments in the batch's first row, or one for each of the batch's first n rows."""
     if PLACE <= code <= QUOTE:
         row = batch_of(sim)[0]
         return call_engine(sim, code, row.market, row.side, row.action, row.price, row.lots, row.tif, row.expires)

@@ -22,13 +22,10 @@ from bellwether.replay.engine.codes import (
     AMEND,
     CANCEL,
     CANCEL_ALL,
-    CANCEL_BATCH,
     PLACE,
-    PLACE_BATCH,
     QUOTE,
     QUOTE_BATCH,
     R_COLS,
-    RESTING_BATCH,
     STEP,
     VALUE,
     Queue,
@@ -44,6 +41,7 @@ from bellwether.replay.engine.state import (
     MARKET,
     NEVER,
     NO_BOOK_YET,
+    ORDER,
     PARAMS_WORD,
     SIDE,
     STATE,
@@ -69,7 +67,7 @@ def field_columns(record: np.dtype) -> Any:
     return SimpleNamespace(**{name: fields[name][1] // 8 for name in record.names or ()})
 
 
-STATE_AT, SIDE_AT, MARKET_AT = field_columns(STATE), field_columns(SIDE), field_columns(MARKET)
+STATE_AT, SIDE_AT, MARKET_AT, ORDER_AT = map(field_columns, (STATE, SIDE, MARKET, ORDER))
 
 
 def new_rows(name: str, rows: int) -> np.ndarray:
@@ -154,7 +152,7 @@ class Session:
             "fills": new_rows("fills", ROWS["fills"]),
             "samples": new_rows("samples", len(schedule) - self.steps),
             "messages": new_rows("messages", ROWS["messages"]),
-            "batch": new_rows("batch", 256),
+            "batch": new_rows("batch", max(1, len(tape.tickers))),
             "updates": new_rows("updates", 0),
             "noted": new_rows("noted", 0),
             "trades": new_rows("trades", 0),
@@ -323,22 +321,9 @@ class Session:
         """
         return self._command(PLACE, ticker, side, action, price, lots, tif, expires)
 
-    def place_many(self, requests: np.ndarray) -> np.ndarray:
-        """Send orders in sequence, int64[n, 7]: ticker, side, action, price, lots, tif, expires. Returns each number, as `place` does."""
-        values = np.asarray(requests)
-        if values.ndim != 2 or values.shape[1] != R_COLS or values.dtype.kind not in "iu":
-            raise ConfigError(
-                f"placing orders: the requests are {values.dtype} of shape {values.shape}; give integers of shape (n, {R_COLS})"
-            )
-        return self._batch(PLACE_BATCH, values)
-
     def cancel(self, order: int) -> bool:
         """Cancel an order. Returns True if the order rested; with latency, if it may still rest when the cancel arrives."""
         return self._command(CANCEL, order) == 1
-
-    def cancel_many(self, orders: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Cancel orders in sequence. Returns the result of `cancel` for each, bool[n]."""
-        return self._batch(CANCEL_BATCH, np.asarray(orders, np.int64).reshape(-1, 1)).astype(bool)
 
     def cancel_all(self, ticker: int = -1) -> int:
         """Cancel all resting orders of a ticker, or of all tickers for -1. Returns how many rested."""
@@ -363,15 +348,19 @@ class Session:
         """Quote all markets as `quote` does, at prices int64[T, 2] by ticker and side."""
         if prices.shape != self.best.shape or prices.dtype.kind not in "iu":
             raise ConfigError(f"quoting: the prices are {prices.dtype} of shape {prices.shape}; give integers of shape {self.best.shape}")
-        self._fit_batch(len(prices))
         self._arrays["batch"][: len(prices), :2] = prices
         command(self._words, QUOTE_BATCH, len(prices), lots)
 
-    def resting(self, ticker: int = -1) -> np.ndarray:
-        """Return the numbers of the resting orders, int64[k], by ticker, canonical side and price-time priority."""
-        self._fit_batch(int(self._arrays["sides"][:, SIDE_AT.own].sum()))
-        count = command(self._words, RESTING_BATCH, int(ticker), 0)
-        return self._arrays["batch"][:count, R_COLS].copy()
+    def resting(self, ticker: int = -1) -> list[int]:
+        """Return the numbers of the resting orders by ticker, canonical side and price-time priority."""
+        chosen = slice(None) if ticker < 0 else slice(2 * ticker, 2 * ticker + 2)
+        numbers, following = list[int](), self._arrays["orders"].item
+        for head in self._arrays["sides"][chosen, SIDE_AT.head].tolist():
+            order = head
+            while order >= 0:
+                numbers.append(order)
+                order = following(order, ORDER_AT.next)
+        return numbers
 
     # Money
 
@@ -471,17 +460,6 @@ class Session:
         except struct.error:
             raise ConfigError(f"sending an order: the arguments are {arguments!r:.200}; give integers of at most 64 bits") from None
         return int(command(self._words, code, 0, 0))
-
-    def _batch(self, code: int, rows: np.ndarray) -> np.ndarray:
-        """Run a command for many rows of arguments and return the answer to each."""
-        self._fit_batch(len(rows))
-        self._arrays["batch"][: len(rows), : rows.shape[1]] = rows
-        command(self._words, code, len(rows), 0)
-        return self._arrays["batch"][: len(rows), R_COLS].copy()
-
-    def _fit_batch(self, count: int) -> None:
-        if count > len(self._arrays["batch"]):
-            self._set("batch", new_rows("batch", 2 * count))
 
     def _set(self, name: str, array: np.ndarray) -> None:
         """Store an array, and its address and length in the words."""

@@ -91,7 +91,7 @@ NOTED = _record("order status price count filled")
 SAMPLE = _record("ts cash equity mid_equity")
 TRADE = _record("ts market price lots taker_side")
 STOP = _record("at ts kind")
-REQUEST = _record("market side action price lots tif expires answer")
+REQUEST = _record("market side action price lots tif expires")
 
 WATCH_FILLS, WATCH_ORDERS = 1, 2
 

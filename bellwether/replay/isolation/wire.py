@@ -1,7 +1,7 @@
 """Messages between the simulator and the process of an isolated agent, each with a length prefix of four bytes.
 
 The simulator sends pickles, which the agent's process can trust. The agent's process sends JSON lists, which are untrusted: a name and
-arguments of a call of the port (`agents.port`) or of `REPORTS`, checked field by field. Integers are below 2^62 in absolute value; lists of integers become int64 arrays.
+arguments of a call of the port (`agents.port`) or of `REPORTS`, checked field by field. Integers are below 2^62 in absolute value; lists of pairs become int64 arrays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import orjson
 from bellwether.replay.agents.arguments import LONGEST_TAG
 from bellwether.replay.agents.port import READS, SENDS
 
-#: Maximum size of an agent's message, bytes; enough for a `place_many` of 100,000 orders.
+#: Maximum size of an agent's message, bytes.
 MOST_BYTES = 16 << 20
 _LENGTH = struct.Struct(">I")
 _LARGEST = 2**62
@@ -80,8 +80,8 @@ def _convert_all(name: str, values: list[Any], types: str, ranges: dict[str, tup
 
 
 def _convert(value: Any, kind: str, ranges: dict[str, tuple[int, int]]) -> Any:
-    if kind.isdigit():
-        return _array(value, int(kind))
+    if kind == "p":
+        return _pairs(value)
     if kind in "xt":
         longest = LONGEST_TAG if kind == "t" else _LONGEST_TEXT
         if type(value) is not str or len(value) > longest or (kind == "t" and not value.isprintable()):
@@ -93,16 +93,16 @@ def _convert(value: Any, kind: str, ranges: dict[str, tuple[int, int]]) -> Any:
     return value
 
 
-def _array(value: Any, columns: int) -> np.ndarray:
+def _pairs(value: Any) -> np.ndarray:
+    """Convert a list of pairs of integers to an array, int64[n, 2]."""
     if type(value) is not list:
-        raise MalformedMessage(f"{value!r:.60} instead of a list of integers")
-    shape = (0,) if columns == 1 else (0, columns)
+        raise MalformedMessage(f"{value!r:.60} instead of a list of pairs")
     try:
-        array = np.array(value) if value else np.zeros(shape, np.int64)
+        array = np.array(value) if value else np.zeros((0, 2), np.int64)
     except (ValueError, OverflowError):
         raise MalformedMessage("a list with rows of different lengths") from None
-    if array.dtype != np.int64 or array.ndim != len(shape) or array.shape[1:] != shape[1:]:
-        raise MalformedMessage(f"{array.dtype}{list(array.shape)} instead of int64{['n', *shape[1:]]}")
+    if array.dtype != np.int64 or array.ndim != 2 or array.shape[1] != 2:
+        raise MalformedMessage(f"{array.dtype}{list(array.shape)} instead of int64[n, 2]")
     if array.size and (array.max() >= _LARGEST or array.min() <= -_LARGEST):
         raise MalformedMessage("an integer of 2^62 or more")
     return array

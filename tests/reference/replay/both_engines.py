@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -115,12 +114,10 @@ def replay_both(tape: Tape, rules: RuleSet, settings: BacktestSettings, act: Age
         if not more:
             break
         calls_made = act(plain)
-        for name, group in itertools.groupby(calls_made, key=lambda call: call[0]):
-            calls = [arguments for _, arguments in group]
-            mine, theirs = [getattr(plain, name)(*arguments) for arguments in calls], _told(compiled, name, calls)
-            theirs = [None] * len(theirs) if name == "quote" else theirs
-            mine = [REASONS[reason] for reason in mine] if name == "amend" else mine
-            assert mine == theirs, f"{name} {calls} said {mine} and {theirs}, decision {plain.steps} of {calls_made}"
+        for name, arguments in calls_made:
+            mine, theirs = (getattr(engine, name)(*arguments) for engine in (plain, compiled))
+            mine = REASONS[mine] if name == "amend" else mine
+            assert mine == theirs, f"{name} {arguments} said {mine} and {theirs}, decision {plain.steps} of {calls_made}"
     outcome = compiled.result()
     _same_tables(plain, outcome)
     _same_outcome(plain, outcome)
@@ -131,15 +128,6 @@ def replay_both(tape: Tape, rules: RuleSet, settings: BacktestSettings, act: Age
 
 def _where(plain: Reference, calls: list[Any]) -> str:
     return f"after decision {plain.steps} (now {plain.now}), whose calls before were {calls}"
-
-
-def _told(compiled: Session, name: str, calls: list[tuple[int, ...]]) -> list[Any]:
-    """Return the compiled engine's results of calls of one kind. Several orders or cancels are one batch."""
-    if name == "place" and len(calls) > 1:
-        return compiled.place_many(np.array(calls, np.int64)).tolist()
-    if name == "cancel" and len(calls) > 1:
-        return compiled.cancel_many([number for (number,) in calls]).tolist()
-    return [getattr(compiled, name)(*arguments) for arguments in calls]
 
 
 class States:
@@ -184,7 +172,7 @@ def _same_state(plain: Reference, compiled: Session, states: States, calls: list
     }
     resting = plain.resting()
     rows = np.asarray(compiled.orders)[resting]
-    values["resting"] = (known.resting, [int(number) for number in compiled.resting()])
+    values["resting"] = (known.resting, compiled.resting())
     values["ahead"] = ([plain.orders[number].ahead for number in resting], rows[:, _column("ahead")].tolist())
     values["accumulated"] = ([plain.orders[number].accumulated for number in resting], rows[:, _column("rounding")].tolist())
     for what, (mine, theirs) in values.items():

@@ -31,9 +31,8 @@ def parse(*message: Any) -> tuple[str, list[Any]]:
 
 def test_the_wire_carries_numbers_and_nothing_else() -> None:
     assert parse("send", "place", 9, 1, 0, 45 * CENT, 100, 1, 0, "mine") == ("send", ["place", 9, 1, 0, 45 * CENT, 100, 1, 0, "mine"])
-    _, (name, rows, tag) = parse("send", "place_many", [[0, 1, 0, 45 * CENT, 100, 1, 0]], "")
-    assert (name, rows.dtype, rows.shape, tag) == ("place_many", np.int64, (1, 7), "")
-    assert parse("send", "place_many", [], "")[1][1].shape == (0, 7)
+    _, (name, prices, lots, tag) = parse("send", "quote_many", [[44 * CENT, 0], [-1, 0]], 100, "")
+    assert (name, prices.dtype, prices.shape, lots, tag) == ("quote_many", np.int64, (2, 2), 100, "")
 
 
 WRONG_MESSAGES: list[list[Any]] = [
@@ -43,11 +42,11 @@ WRONG_MESSAGES: list[list[Any]] = [
     ["send", "place", 0, 0, 0, 45 * CENT, 100, 1, 0, "a\nb"],
     ["send", "place", 0, 0, 0, 45 * CENT, 2**63, 1, 0, ""],
     ["send", "place", 0, 0, 0, 45 * CENT],
-    ["send", "place_many", [[0, 0, 0, 45 * CENT, 1, 1]], ""],
-    ["send", "place_many", [[0, 0, 0, 45 * CENT, 1, 1, 0], [1]], ""],
-    ["send", "place_many", [[0, 0, 0, 45 * CENT, "1", 1, 0]], ""],
+    ["send", "quote_many", [[0, 0, 0]], 100, ""],
+    ["send", "quote_many", [[0, 0], [1]], 100, ""],
+    ["send", "quote_many", [[0, "1"]], 100, ""],
+    ["send", "quote_many", None, 100, ""],
     ["send", "quote_many", [[2**62, 0]], 100, ""],
-    ["send", "cancel_many", [None]],
     ["send", "quote", 2, 0, 0, 100, ""],
     ["read", "place", 0, 0, 0, 45 * CENT, 100, 1, 0, ""],
     ["read", "conditions"],

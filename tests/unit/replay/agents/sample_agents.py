@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.replay import BUY, CENT, CONTRACT, DOLLAR, NO, SECOND, YES, Agent, OrderError, requests
+from bellwether.replay import CENT, CONTRACT, DOLLAR, NO, SECOND, YES, Agent, OrderError
 
 
 class Everything(Agent):
@@ -20,7 +20,7 @@ class Everything(Agent):
     def start(self, ctx: Any, episode: Any) -> None:
         self.orders: list[Any] = []
         self.heard = ctx.cash + ctx.equity + ctx.now_ns + len(episode.exogenous)
-        self.heard += int(ctx.quotes.bids.sum()) + len(ctx.book(ctx.tickers[0]).yes_bids) + len(ctx.resting())
+        self.heard += int(ctx.bids.sum()) + len(ctx.book(ctx.tickers[0]).yes_bids) + len(ctx.resting())
         try:
             ctx.buy(ctx.tickers[0], YES, CONTRACT, 44 * CENT)
         except OrderError:
@@ -38,10 +38,10 @@ class Everything(Agent):
         assert ctx.equity == ctx.cash
 
     def _hear(self, ctx: Any, market: Any) -> int:
-        book, quotes = ctx.book(market.ticker, ctx.random.choice((None, 1, 0))), ctx.quotes
+        book = ctx.book(market.ticker, ctx.random.choice((None, 1, 0)))
         read_values = [ctx.cash, ctx.available, ctx.equity, ctx.step, ctx.now_ns // 10**9, self.offset, market.yes_bid or 0]
         read_values += [sum(price * lots for price, lots in book.yes_bids + book.no_asks), market.yes_bid_lots, market.no_position]
-        read_values += [int(quotes.yes_ask.sum() + quotes.no_bid_lots.sum() + quotes.active.sum() + ctx.positions.sum())]
+        read_values += [int((DOLLAR - ctx.bids[:, NO]).sum() + ctx.sizes[:, NO].sum() + ctx.active.sum() + ctx.positions.sum())]
         read_values += [order.filled + order.cost + order.fees + len(order.status) + len(order.reason or "") for order in self.orders]
         read_values += [order.id * order.remaining for order in ctx.resting()]
         read_values += [
@@ -67,9 +67,7 @@ class Everything(Agent):
         for order in self.orders[-3:]:
             self.heard += 1 if ctx.amend(order, 43 * CENT, size) is None else 2
         if self.orders:
-            self.heard += (
-                ctx.cancel(self.orders[0]) + int(ctx.cancel_many([self.orders[-1]]).sum()) + int(ctx.is_resting(self.orders).sum())
-            )
+            self.heard += ctx.cancel(self.orders[0]) + ctx.cancel(self.orders[-1]) + sum(order.is_resting for order in self.orders)
             self.heard += ctx.order(self.orders[0].id).lots
         self.heard += ctx.cancel_all(ctx.random.choice((None, market.ticker))) if self.heard % 3 == 0 else 0
 
@@ -80,9 +78,9 @@ class Everything(Agent):
         ctx.quote_many(np.full((len(ctx.tickers), 2), ctx.random.choice((0, -1, 42 * CENT))), size)
 
     def _many(self, ctx: Any, market: Any, size: int) -> None:
-        code = ctx.tickers.index(market.ticker)
-        numbers = ctx.place_many(requests(code, np.array([YES, NO, NO]), BUY, np.array([43 * CENT, 50 * CENT, 5]), size))
-        self.orders += [ctx.order(number) for number in numbers.tolist() if number >= 0]
+        for side, price in ((YES, 43 * CENT), (NO, 50 * CENT), (NO, 5)):
+            order = ctx.buy(market.ticker, side, size, price)
+            self.orders += [order] if order.id >= 0 else []
 
     def _wrong(self, ctx: Any, market: Any, size: int) -> None:
         for call in (
@@ -90,7 +88,7 @@ class Everything(Agent):
             lambda: ctx.cancel(10**6),
             lambda: ctx.order(-9),
             lambda: ctx.exogenous("none"),
-            lambda: ctx.place_many(requests(0, np.array([YES, 7]), BUY, 43 * CENT, size)),
+            lambda: ctx.buy(market.ticker, 7, size, 43 * CENT),
         ):
             try:
                 call()
@@ -194,12 +192,11 @@ class Tags(Agent):
         if ctx.step == 0:
             order = ctx.buy("M-0", YES, CONTRACT, 45 * CENT, tag="rests")
             ctx.quote("M-0", 44 * CENT, None, CONTRACT, tag="quoted")
-            ctx.place_many(requests(0, YES, 0, np.array([40 * CENT]), CONTRACT), tag="many")
             ctx.buy("M-0", YES, CONTRACT)
             self.seen += [order.tag, *(one.tag for one in ctx.resting())]
         if ctx.step == 2:
             self.seen += [fill.tag for fill in ctx.fills(whole_run=True)]
-            if self.seen != ["rests", "rests", "quoted", "many", "told rests", "", "rests"]:
+            if self.seen != ["rests", "rests", "quoted", "told rests", "", "rests"]:
                 raise ValueError(self.seen)
 
     def on_order(self, ctx: Any, update: Any) -> None:

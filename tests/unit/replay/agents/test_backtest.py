@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay import (
-    BUY,
     CENT,
     CONTRACT,
     MICROS,
@@ -21,12 +18,10 @@ from bellwether.replay import (
     YES,
     Agent,
     AgentContext,
-    Backtest,
     BacktestSettings,
     CompiledAgent,
     Limits,
     prepare,
-    requests,
     run,
 )
 from bellwether.replay.agents.builtin import Passive, RandomAgent
@@ -152,21 +147,14 @@ def test_an_agent_that_loops_is_stopped(act: Callable[[AgentContext], None]) -> 
     assert (backtest.failure.type, backtest.failure.step) == ("StepTimeout", 3)
 
 
-def test_an_agent_that_loops_is_stopped_in_any_thread() -> None:
-    found: list[Backtest] = []
-    thread = threading.Thread(target=lambda: found.append(run(market(), Scripted(forever), settings(decision=0.1))))
-    thread.start()
-    thread.join(30)
-    assert [str(one.failure) for one in found] == ["StepTimeout: the call took longer than the limit of a decision"]
-
-
 def test_orders_beyond_the_limit_are_counted_as_refused() -> None:
     done = run(market(), Scripted(at_step(send_many)), settings(max_orders=500))
-    assert (len(done.outcome.orders), done.outcome.refused) == (500, 10**5 - 500)
+    assert (len(done.outcome.orders), done.outcome.refused) == (500, 100)
 
 
 def send_many(ctx: AgentContext) -> None:
-    ctx.place_many(requests(0, YES, BUY, np.full(10**5, 40 * CENT), 1))
+    for _ in range(600):
+        ctx.buy("M-0", YES, 1, 40 * CENT)
 
 
 def test_an_object_that_has_run_is_made_anew() -> None:

@@ -34,7 +34,6 @@ from bellwether.replay import (
     Trade,
     load,
     prepare,
-    requests,
     run,
 )
 from bellwether.replay.agents.builtin import RandomAgent
@@ -102,11 +101,6 @@ WRONG_CALLS: dict[str, Callable[[AgentContext], Any]] = {
     "an end without a zone": lambda ctx: ctx.place("M-0", YES, BUY, 45 * CENT, 100, "gtd", datetime(2026, 1, 1)),
     "cancel of nothing": lambda ctx: ctx.cancel(77),
     "quotes that are no array": lambda ctx: ctx.quote_many([[44 * CENT, 51 * CENT]], 100),
-    "requests in a list": lambda ctx: ctx.place_many([[0, 0, 0, 45 * CENT, 100, 1, 0]]),
-    "a column of floats": lambda ctx: requests(0, YES, BUY, np.array([45.0]), 100),
-    "columns of two lengths": lambda ctx: requests(np.zeros(2, int), YES, BUY, np.ones(3, int), 100),
-    "a batch with an unknown side": lambda ctx: ctx.place_many(requests(0, np.array([YES, 2]), BUY, 44 * CENT, 100)),
-    "a batch with an unknown action": lambda ctx: ctx.place_many(requests(0, YES, np.array([BUY, BUY, -1]), 44 * CENT, 100)),
     "series that is not there": lambda ctx: ctx.exogenous("spx"),
     "negative depth": lambda ctx: ctx.book("M-0", -1),
 }
@@ -137,9 +131,7 @@ def test_a_resting_order_is_listed_amended_and_cancelled() -> None:
         worse, better = ctx.buy("M-0", YES, 200, 43 * CENT), ctx.buy("M-0", YES, 100, 44 * CENT)
         assert [order.id for order in ctx.resting()] == [better.id, worse.id]
         assert ctx.resting("M-0")[0].remaining == 100
-        assert ctx.is_resting([worse, better, -1]).tolist() == [True, True, False]
-        with pytest.raises(OrderError):
-            ctx.is_resting(np.array([0, 9]))
+        assert (worse.is_resting, better.is_resting) == (True, True)
         assert ctx.amend(worse, 43 * CENT, 50) is None
         assert ctx.order(worse.id).lots == 50
         assert ctx.amend(worse, 5 * DOLLAR, 50) == "bad_price"
@@ -152,13 +144,14 @@ def test_a_resting_order_is_listed_amended_and_cancelled() -> None:
     traded(at_step(act))
 
 
-def test_a_budget_counts_methods_and_orders_but_no_attributes() -> None:
-    port: Any = SimpleNamespace(tags={}, read={"now": 5, "cash": 7}.get, send=lambda name, *arguments: np.arange(2))
+def test_a_budget_counts_methods_but_no_attributes() -> None:
+    port: Any = SimpleNamespace(tags={}, read={"now": 5, "cash": 7}.get, send=lambda name, *arguments: 1)
     ctx = AgentContext(port, EpisodeInfo("E", "", "kalshi", (MarketInfo("M-0"),), 0, None, MicroDollars(0), RULES), calls=3)
     ctx._begin(0, sends=True)
     assert (ctx.cash, ctx.now_ns, ctx.calls_left) == (7, 5, 3)
     ctx.markets()
-    ctx.place_many(requests(0, YES, BUY, np.full(2, 44 * CENT), 100))
+    ctx.cancel_all()
+    ctx.buy("M-0", YES, 100, 44 * CENT)
     assert ctx.calls_left == 0
     with pytest.raises(BudgetError, match="3 calls"):
         ctx.market("M-0")
@@ -339,7 +332,7 @@ class Opens(Agent):
         self.notes = notes
 
     def start(self, ctx: AgentContext, episode: Any) -> None:
-        self.notes += [ctx.now_ns // SECOND, ctx.step, ctx.quotes.bids.tolist(), ctx.book("M-0", 1).yes_bids, ctx.market("M-0").status]
+        self.notes += [ctx.now_ns // SECOND, ctx.step, ctx.bids.tolist(), ctx.book("M-0", 1).yes_bids, ctx.market("M-0").status]
         self.notes += [ctx.cash, ctx.equity, len(ctx.trades()), len(ctx.fills()), ctx.position("M-0").yes_lots]
         for send in (
             lambda: ctx.buy("M-0", YES, CONTRACT, 45 * CENT),
@@ -372,7 +365,7 @@ def test_start_sees_the_opening_books_and_sends_nothing() -> None:
 def test_start_sees_no_book_that_is_later_or_not_known_yet() -> None:
     class Looks(Opens):
         def start(self, ctx: AgentContext, episode: Any) -> None:
-            self.notes.append((ctx.now_ns // SECOND, ctx.quotes.bids.tolist(), ctx.market("M-0").status))
+            self.notes.append((ctx.now_ns // SECOND, ctx.bids.tolist(), ctx.market("M-0").status))
 
         def act(self, ctx: AgentContext) -> None:
             pass

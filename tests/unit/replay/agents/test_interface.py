@@ -59,7 +59,7 @@ def test_quotes_of_one_and_of_many_treat_0_and_minus_1_alike() -> None:
 def test_tags_are_on_orders_fills_updates_and_in_the_table() -> None:
     done = run(market(TRADE), AgentSource(f"{SAMPLE_AGENTS}:Tags"), settings())
     assert done.failure is None, done.failure.traceback
-    assert done.orders["tag"].to_list() == ["rests", "quoted", "many", None]
+    assert done.orders["tag"].to_list() == ["rests", "quoted", None]
 
 
 def test_a_tag_is_a_short_line() -> None:

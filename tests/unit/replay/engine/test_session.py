@@ -53,9 +53,6 @@ def test_what_is_no_whole_number_is_no_order() -> None:
         lambda: opened.place(0, YES, BUY, "4_500", 100),  # type: ignore[arg-type]
         lambda: opened.place(0, YES, BUY, 4_500, 2**64),
         lambda: opened.place(None, YES, BUY, 4_500, 100),  # type: ignore[arg-type]
-        lambda: opened.place_many(np.zeros((1, 6), np.int64)),
-        lambda: opened.place_many(np.zeros((1, 7))),
-        lambda: opened.place_many(np.zeros(7, np.int64)),
         lambda: opened.quote_many(np.zeros((2, 2), np.int64), 100),
         lambda: opened.quote_many(np.zeros(2, np.int64), 100),
         lambda: opened.quote_many(np.zeros((1, 2)), 100),
@@ -92,19 +89,6 @@ def test_an_order_needs_its_price_to_the_last_micro_dollar(action: int, side: in
         order = opened.place(0, side, action, price, 1_000)
         outcomes.append((Reason(opened.orders[order, O_REASON]), Status(opened.orders[order, O_STATUS]) is Status.REJECTED))
     assert outcomes == [(Reason.INSUFFICIENT_CASH, True), (Reason(0), False)]
-
-
-def test_one_by_one_and_many_at_once_are_the_same() -> None:
-    requests = np.array(
-        [[0, side, action, price, 300, tif, 0] for side in (0, 1) for action in (0, 1) for price in (0, 4_300, 4_900) for tif in range(4)]
-    )
-    one, many = session(tape(*BOOK, *ENDS)), session(tape(*BOOK, *ENDS))
-    numbers = [one.place(*row) for row in requests.tolist()]
-    assert many.place_many(requests).tolist() == numbers
-    kept = many.resting()
-    assert [one.cancel(order) for order in numbers] == many.cancel_many(numbers).tolist()
-    assert len(kept) and len(many.resting()) == 0
-    assert finish(one).result().digest() == finish(many).result().digest()
 
 
 def test_a_tape_without_events_has_one_sample_and_no_decision() -> None:

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import pairwise
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -245,16 +244,8 @@ class Nonsense(Agent):
     def act(self, ctx) -> None:
         if ctx.step == 0:
             large = 2**62
-            ctx.place_many(
-                np.array(
-                    [
-                        [9, 0, 0, 500, 100, 1, 0],
-                        [0, 0, 0, large, large, 1, 0],
-                        [0, 0, 0, -5, -large, 1, 0],
-                    ],
-                    np.int64,
-                )
-            )
+            for market, price, lots in ((9, 500, 100), (0, large, large), (0, -5, -large)):
+                ctx._port.send("place", market, 0, 0, price, lots, 1, 0, "")
 
 
 def test_orders_that_make_no_sense_are_rows_too() -> None:

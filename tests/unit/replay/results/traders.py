@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from bellwether.replay import Agent, AgentContext, Backtest, BacktestSettings, requests, run
+from bellwether.replay import Agent, AgentContext, Backtest, BacktestSettings, run
 from bellwether.replay.units import CENT, CONTRACT, MICROS, SECOND
 from tests.reference.replay.random_tapes import Shape, random_tape
 
@@ -26,7 +26,8 @@ class RandomTrader(Agent):
         for _ in range(draw.randint(0, 3)):
             price = CENT * draw.randint(10, 90)
             tif = draw.choice((0, 1, 1, 1, 2, 3))
-            ctx.place_many(requests(draw.randrange(2), draw.randint(0, 1), draw.randint(0, 1), price, CONTRACT * draw.randint(1, 30), tif))
+            ticker, side, action = ctx.tickers[draw.randrange(2)], draw.randint(0, 1), draw.randint(0, 1)
+            ctx.place(ticker, side, action, price, CONTRACT * draw.randint(1, 30), tif)
         if draw.random() < 0.1:
             ctx.cancel_all()
 
