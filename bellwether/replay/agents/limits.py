@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import re
 import signal
 import threading
-import time
 import traceback
 from collections.abc import Container
-from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Self
 
 from bellwether.errors import BellwetherError
-
-#: Checks per step limit, so that a step is stopped at most a quarter late; maximum seconds between checks.
-_CHECKS, _LONGEST_WAIT = 4, 3600.0
 
 
 class BudgetError(BellwetherError):
@@ -37,50 +31,31 @@ class StepTimeout(BaseException):
 
 
 class StepLimit:
-    """Time limit of an agent's steps (decisions and callbacks), in seconds; infinity for none. Call `begin` and `finish` around each step,
-    on the thread that created the object.
+    """Time limit of an agent's steps (decisions and callbacks), in seconds; infinity for none. Call `begin` and `finish` around each step.
 
-    On the main thread a system alarm raises `StepTimeout`, which also interrupts blocking calls such as `time.sleep`. On other threads and
-    on Windows a watcher thread raises it at the next Python instruction, after a blocking call. Neither interrupts compiled code before it
-    returns to Python.
+    An alarm of the system raises `StepTimeout` in the main thread, where it also interrupts blocking calls such as `time.sleep`. Compiled
+    code is interrupted when it returns to Python. Other threads and Windows have no alarms, and no limit.
     """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds, self._every = seconds, min(max(seconds / _CHECKS, 1e-3), _LONGEST_WAIT)
-        self._thread = threading.get_ident()
-        self._lock, self._over = threading.Lock(), threading.Event()
-        self._since = 0.0
+        has_alarm = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+        self._seconds = seconds if has_alarm and math.isfinite(seconds) else 0.0
         self._inside = self._fired = False
-        self._alarms = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> Self:
-        self._watcher = threading.Thread(target=self._watch, name="step-limit", daemon=True)
-        if not math.isfinite(self._seconds):
-            self._alarms = False
-        elif self._alarms:
-            self._previous = signal.signal(signal.SIGALRM, self._alarmed)
-            every = self._every
-            self._begun, self._outer = time.monotonic(), signal.setitimer(signal.ITIMER_REAL, every, every)
-        else:
-            self._watcher.start()
+        if self._seconds:
+            self._previous = signal.signal(signal.SIGALRM, self._raise_alarm)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._over.set()
-        if self._watcher.ident is not None:
-            self._watcher.join()
-        if self._alarms:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        if self._seconds:
             signal.signal(signal.SIGALRM, self._previous or signal.SIG_DFL)
-            delay, every = self._outer
-            if delay:
-                # Restore the caller's own alarm.
-                signal.setitimer(signal.ITIMER_REAL, max(delay - (time.monotonic() - self._begun), 1e-3), every)
 
     def begin(self) -> None:
         """Begin a step."""
-        self._since = time.monotonic()
         self._inside = True
+        if self._seconds:
+            signal.setitimer(signal.ITIMER_REAL, self._seconds, self._seconds)
 
     def finish(self) -> None:
         """End a step. Raises `StepTimeout` if the step exceeded its limit."""
@@ -89,45 +64,16 @@ class StepLimit:
 
     def stop(self) -> bool:
         """End a step without raising. Returns True if the step exceeded its limit."""
-        with self._lock:
-            self._inside = False
-            fired, self._fired = self._fired, False
-            if fired and not self._alarms:
-                self._discard_pending()
-            return fired
+        self._inside = False
+        if self._seconds:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        fired, self._fired = self._fired, False
+        return fired
 
-    def _discard_pending(self) -> None:
-        """Wait here for a pending `StepTimeout` and discard it, so that it does not interrupt later code.
-
-        Clearing it with NULL would loop for ever under a tracer (CPython 3.11).
-        """
-        with suppress(StepTimeout):
-            _raise_in_thread(self._thread)
-            while True:
-                pass
-
-    def _watch(self) -> None:
-        while not self._over.wait(self._every):
-            with self._lock:
-                if self._is_late():
-                    _raise_in_thread(self._thread)
-
-    def _alarmed(self, number: int, frame: FrameType | None) -> None:
-        if self._is_late():
+    def _raise_alarm(self, number: int, frame: FrameType | None) -> None:
+        if self._inside:
+            self._fired = True
             raise StepTimeout
-
-    def _is_late(self) -> bool:
-        """Return True if the limit has elapsed since the step began, or since this method last returned True."""
-        present = time.monotonic()
-        if not self._inside or present - self._since < self._seconds:
-            return False
-        self._since, self._fired = present, True
-        return True
-
-
-def _raise_in_thread(thread: int) -> None:
-    """Raise `StepTimeout` in a thread at its next instruction."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(StepTimeout))
 
 
 _LONGEST_MESSAGE, _LONGEST_TRACE = 300, 4000

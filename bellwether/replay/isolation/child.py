@@ -13,6 +13,7 @@ import os
 import pickle
 import platform
 import resource
+import socket
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -85,7 +86,7 @@ def _receive(channel: Channel) -> Any:
 
 def main(descriptor: int) -> NoReturn:
     """Run the agent process until it exits. descriptor: socket to the simulator."""
-    channel = Channel(descriptor)
+    channel = Channel(socket.socket(fileno=descriptor))
     source, limits = _receive(channel)
     _limit_resources(limits)
     _send(channel, "ready")

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,7 +27,7 @@ from bellwether.replay.agents.loader import AgentSource, check_isolable
 from bellwether.replay.agents.port import News
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.isolation.bwrap import build_arguments, find_bwrap, interpreter
-from bellwether.replay.isolation.wire import STATE, Channel, ChannelClosed, ChannelTimeout, MalformedMessage, parse_message
+from bellwether.replay.isolation.wire import MOST_BYTES, STATE, Channel, ChannelClosed, ChannelTimeout, MalformedMessage, parse_message
 from bellwether.replay.local_port import LocalPort
 from bellwether.replay.settings import Limits
 
@@ -51,6 +52,7 @@ _LIBRARIES = "LD_LIBRARY_PATH"
 _STARTING = 600.0
 #: Exit code of bubblewrap if a signal ended the agent process, less the signal.
 _SIGNALLED = 128
+_CHUNK, _MOST_PRINTED = 1 << 16, 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +116,7 @@ class IsolatedAgent:
         # An editable installation is found by a hook, which the process does not have.
         paths = [*(os.path.abspath(entry) for entry in sys.path if entry), str(Path(bellwether.__file__).parents[1])]
         ours, theirs = socket.socketpair()
-        reading, writing = os.pipe()
-        with theirs, os.fdopen(writing, "wb") as output, os.fdopen(os.memfd_create("options"), "w+b") as file:
+        with theirs, os.fdopen(os.memfd_create("options"), "w+b") as file:
             file.write(options)
             file.seek(0)
             descriptors = theirs.fileno(), file.fileno()
@@ -124,18 +125,19 @@ class IsolatedAgent:
                 self._process = subprocess.Popen(  # noqa: S603
                     [*command, str(descriptors[0])],
                     stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
                     pass_fds=descriptors,
                     env=environment,
                     cwd="/",
                 )
             except BaseException:
                 ours.close()
-                os.close(reading)
                 raise
-        self._socket, self._reading = ours, reading
-        self._channel = Channel(ours.fileno(), reading)
+        self._channel = Channel(ours, MOST_BYTES)
+        self._printed = bytearray()
+        self._reader = threading.Thread(target=self._read_output, name="agent-output", daemon=True)
+        self._reader.start()
         try:
             self._await_ready(plan)
         except BaseException:
@@ -169,7 +171,7 @@ class IsolatedAgent:
         except (ChannelClosed, ChannelTimeout, MalformedMessage):
             end = self._describe_end()
             raise ConfigError(
-                f"isolating the agent {self._source.reference}: bubblewrap could not start it: {sanitize_text(self._channel.printed) or end}. Allow "
+                f"isolating the agent {self._source.reference}: bubblewrap could not start it: {self._output() or end}. Allow "
                 "unprivileged user namespaces (docs/operating.md), or run an agent that you trust without isolation"
             ) from None
 
@@ -177,8 +179,19 @@ class IsolatedAgent:
         """Kill the process and wait for its end. Its namespace, and every process in it, ends with it."""
         self._process.kill()
         self._process.wait()
-        self._socket.close()
-        os.close(self._reading)
+        self._reader.join()
+        self._channel.close()
+
+    def _read_output(self) -> None:
+        """Keep the last 4,000 bytes that the process prints, until it ends."""
+        with self._process.stdout as output:
+            while fresh := output.read1(_CHUNK):
+                self._printed = (self._printed + fresh)[-_MOST_PRINTED:]
+
+    def _output(self) -> str:
+        """End the process, and return the last part of its output."""
+        self._stop()
+        return sanitize_text(self._printed.decode("utf-8", "replace"))
 
     def _load(self) -> None:
         """Receive the description of the loaded agent, or store the failure of loading. Raises `ConfigError` for agents that cannot be isolated."""
@@ -278,15 +291,16 @@ class IsolatedAgent:
         """Build the `Failure` of a process that ended, took too long or sent an invalid message. step: number of the decision. at:
         simulated time, ns UTC.
         """
-        output = self._with_output("")
         if isinstance(error, MalformedMessage):
-            return Failure("MalformedMessage", sanitize_line(f"its process sent {error}"), step, at, output)
-        if isinstance(error, ChannelClosed):
-            return Failure("ProcessEnded", self._describe_end(), step, at, output)
-        if self._left <= self._limits.decision:
-            return Failure("RunTimeout", "the calls of the run took longer than its limit in all", step, at, output)
-        return Failure("StepTimeout", STEP_TIMEOUT, step, at, output)
+            kind, message = "MalformedMessage", sanitize_line(f"its process sent {error}")
+        elif isinstance(error, ChannelClosed):
+            kind, message = "ProcessEnded", self._describe_end()
+        elif self._left <= self._limits.decision:
+            kind, message = "RunTimeout", "the calls of the run took longer than its limit in all"
+        else:
+            kind, message = "StepTimeout", STEP_TIMEOUT
+        return Failure(kind, message, step, at, self._with_output(""))
 
     def _with_output(self, trace: str) -> str:
-        printed = sanitize_text(self._channel.printed)
+        printed = self._output()
         return "\n".join(part for part in (trace, f"The agent printed last:\n{printed}" if printed else "") if part)

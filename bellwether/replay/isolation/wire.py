@@ -6,10 +6,10 @@ arguments of a call of the port (`agents.port`) or of `REPORTS`, checked field b
 
 from __future__ import annotations
 
-import os
-import select
+import socket
 import struct
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ _LENGTH = struct.Struct(">I")
 _LARGEST = 2**62
 _LONGEST_TEXT = 10_000
 _CHUNK = 1 << 16
-_POLL_ERRORS = select.POLLHUP | select.POLLERR
 
 #: Observations that the simulator sends with each phase and after each order, so that reading them needs no message.
 STATE = ("now", "sent", "cash", "available", "bids", "positions", "status")
@@ -111,39 +110,17 @@ def _pairs(value: Any) -> np.ndarray:
 class Channel:
     """One end of the connection between the simulator and an agent's process.
 
-    In the simulator, which reads the process's `output`, no call blocks beyond its deadline. In the agent process calls block without a deadline.
-
     Args:
-        descriptor: Socket of the connection.
-        output: Descriptor of the other process's output, whose last part is stored.
+        connection: Socket of the connection.
+        most_bytes: Maximum size of a received message; None for any, if the other end can be trusted.
     """
 
-    def __init__(self, descriptor: int, output: int | None = None) -> None:
-        self._descriptor, self._output, self._received, self._printed = descriptor, output, bytearray(), b""
-        self._is_simulator = output is not None
-        self._poll = select.poll()
-        os.set_blocking(descriptor, not self._is_simulator)
-        if output is not None:
-            os.set_blocking(output, False)
-            for file in (descriptor, output):
-                self._poll.register(file, select.POLLIN)
-
-    @property
-    def printed(self) -> str:
-        """Last part of the agent process's output, with undecodable bytes replaced."""
-        self._drain()
-        return self._printed.decode("utf-8", "replace")
+    def __init__(self, connection: socket.socket, most_bytes: int | None = None) -> None:
+        self._socket, self._most, self._received = connection, most_bytes, bytearray()
 
     def send(self, body: bytes, deadline: float = float("inf")) -> None:
         """Send a message. deadline: monotonic clock, seconds. Raises `ChannelClosed`, `ChannelTimeout`."""
-        unsent = memoryview(_LENGTH.pack(len(body)) + body)
-        while unsent:
-            try:
-                unsent = unsent[os.write(self._descriptor, unsent) :]
-            except BlockingIOError:
-                self._wait_for(select.POLLOUT, deadline)
-            except OSError:
-                raise ChannelClosed from None
+        self._within(deadline, self._socket.sendall, _LENGTH.pack(len(body)) + body)
 
     def receive(self, deadline: float = float("inf")) -> bytes:
         """Return the next message. Raises `MalformedMessage`, `ChannelClosed`, `ChannelTimeout`."""
@@ -151,47 +128,31 @@ class Channel:
         while True:
             if len(received) >= _LENGTH.size:
                 (length,) = _LENGTH.unpack_from(received)
-                if self._is_simulator and length > MOST_BYTES:
-                    raise MalformedMessage(f"a message of {length:,} bytes; the maximum is {MOST_BYTES:,}")
+                if self._most is not None and length > self._most:
+                    raise MalformedMessage(f"a message of {length:,} bytes; the maximum is {self._most:,}")
                 end = _LENGTH.size + length
                 if len(received) >= end:
                     body = bytes(received[_LENGTH.size : end])
                     del received[:end]
                     return body
-            if self._is_simulator:
-                self._wait_for(select.POLLIN, deadline)
-            try:
-                fresh = os.read(self._descriptor, _CHUNK)
-            except BlockingIOError:
-                continue
-            except OSError:
-                raise ChannelClosed from None
+            fresh = self._within(deadline, self._socket.recv, _CHUNK)
             if not fresh:
                 raise ChannelClosed
             received += fresh
 
-    def _wait_for(self, event: int, deadline: float) -> None:
-        """Wait until the socket is ready for an event or closed, and read the process's output meanwhile."""
-        self._poll.modify(self._descriptor, event)
-        while True:
-            seconds = deadline - time.monotonic()
-            if seconds <= 0:
-                raise ChannelTimeout
-            for descriptor, events in self._poll.poll(None if seconds == float("inf") else min(seconds, 3600.0) * 1000):
-                if descriptor == self._descriptor:
-                    return
-                self._drain()
-                if events & _POLL_ERRORS and self._output is not None:
-                    self._poll.unregister(self._output)
-                    self._output = None
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
 
-    def _drain(self) -> None:
-        """Read the available output of the process, and keep the last 4,000 bytes."""
-        while self._output is not None:
-            try:
-                fresh = os.read(self._output, _CHUNK)
-            except OSError:
-                return
-            if not fresh:
-                return
-            self._printed = (self._printed + fresh)[-4000:]
+    def _within(self, deadline: float, call: Callable[[Any], Any], argument: Any) -> Any:
+        """Call a function of the socket, which blocks until the deadline at most."""
+        seconds = deadline - time.monotonic()
+        if seconds <= 0:
+            raise ChannelTimeout
+        try:
+            self._socket.settimeout(None if seconds == float("inf") else seconds)
+            return call(argument)
+        except TimeoutError:
+            raise ChannelTimeout from None
+        except OSError:
+            raise ChannelClosed from None

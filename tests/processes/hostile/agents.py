@@ -359,11 +359,11 @@ def write_to_stdout(ctx, target):
 
 
 def write_to_the_wire(ctx, target):
-    os.write(ctx._port._channel._descriptor, b"junk that is no frame at all")
+    os.write(ctx._port._channel._socket.fileno(), b"junk that is no frame at all")
 
 
 def send_a_huge_frame(ctx, target):
-    os.write(ctx._port._channel._descriptor, b"\xff\xff\xff\xff")
+    os.write(ctx._port._channel._socket.fileno(), b"\xff\xff\xff\xff")
     time.sleep(3600)
 
 
@@ -373,7 +373,7 @@ def send_and_never_read(ctx, target):
 
 
 def close_the_wire(ctx, target):
-    os.close(ctx._port._channel._descriptor)
+    os.close(ctx._port._channel._socket.fileno())
 
 
 def send_strange_orders(ctx, target):
