@@ -21,7 +21,7 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Lake
 from bellwether.places import failures, is_stored
 from bellwether.recordings.captures import import_captures
-from bellwether.recordings.gaps import store_gap_summary, summarize_gaps
+from bellwether.recordings.gaps import build_gap_report
 from bellwether.recordings.recording import find_recording, list_recordings, store_finished
 from bellwether.settings import Settings, World, settings
 from bellwether.untrusted_text import visible
@@ -210,15 +210,14 @@ def _say(text: str) -> None:
 
 
 def _format_frames(recording: Recording) -> str:
-    summary = store_gap_summary(recording)
-    missing = "holes expected" if summary["partial"] else f"{summary['lost']} lost"
-    return f"{summary['frames']:,} frames, {missing}"
+    report = build_gap_report(recording)
+    return f"{report.frames:,} frames, {'holes expected' if report.partial else f'{report.lost} lost'}"
 
 
 @click.group(invoke_without_command=True)
 @click.pass_context
 def recordings(context: click.Context) -> None:
-    """List the recordings and their gaps, or import one."""
+    """List the recordings, or import one."""
     if context.invoked_subcommand is not None:
         return
 
@@ -231,16 +230,14 @@ def recordings(context: click.Context) -> None:
 
 
 def _recording_row(recording: Recording) -> dict[str, Any]:
-    gaps = summarize_gaps(recording)
+    done = recording.done or {}
     return {
         "recording": recording.name,
         "status": str(recording.status),
         "markets": len(recording.about.tickers),
-        "frames": gaps["frames"],
+        "frames": done.get("frames"),
         "MB": round(recording.size / 1e6, 1),
-        "connections": gaps["connections"],
-        "lost": "expected" if gaps["partial"] else str(gaps["lost"]),
-        "book outages": gaps["book_outages"],
+        "connections": done.get("connections"),
     }
 
 

@@ -484,7 +484,7 @@ RECORDING_GAPS = Table(
             "cause",
             TEXT,
             "for a book: gap (skipped numbers), break (end of the connection), error with a code or unsubscribed (end of the subscription), "
-            "start (no snapshot at the start), subscription (changes came on another one only), or a fault of the frames; else null",
+            "start (no snapshot at the start), or a fault of the frames; else null",
             nullable=True,
         ),
         Column("connection", pl.Int32(), "number of the connection"),

@@ -25,7 +25,7 @@ from bellwether.recordings.recording import WATCHED, Recording, RecordingRequest
 from bellwether.replay.episode import BookBuilder, BookColumns, Content, Gap, GridChange, Market, Metadata, Series, Settlement, Trades
 from bellwether.replay.episode.content import level_of
 from bellwether.replay.episode.model import USUAL, Ranges, grid_prices
-from bellwether.replay.episode_builder.books import TRADES, Books, Rows, cut_gaps
+from bellwether.replay.episode_builder.books import TRADES, Books, Rows
 from bellwether.replay.episode_builder.lifecycle import RecordedTrading, build_phases, find_announced_close, find_close, find_settlement
 from bellwether.replay.episode_builder.listings import ListedMarket, Listings, fee_at
 from bellwether.replay.episode_builder.times import Times
@@ -99,9 +99,6 @@ class Tracker:
 
     def finish(self) -> None:
         """Process the end of the recording."""
-        self.validator.finish()
-        for ended in self.validator.pop_ended():
-            self.books.end(ended)
         self.books.finish()
 
     def _add_aside(self, frame: Frame, message: dict[str, Any]) -> int:
@@ -137,6 +134,7 @@ class Tracker:
         self.series.setdefault(name, []).append((place, value))
 
 
+_NONE = -1
 #: Counts of book frames, stored in the metadata.
 _COUNTS = (
     "unapplied",
@@ -216,7 +214,7 @@ def build(
     for frame in frames():
         tracker.take(frame)
     tracker.finish()
-    if not len(tracker.books.rows):
+    if not tracker.books.has_rows:
         if tracker.books.unusable is not None:
             raise tracker.books.unusable
         return []
@@ -230,7 +228,8 @@ class _Assembly:
     def __init__(self, recording: str, about: RecordingRequest, tracker: Tracker, listings: Listings, outcomes: Outcomes) -> None:
         self._recording, self._about, self._tracker, self._listings, self._outcomes = recording, about, tracker, listings, outcomes
         self._times = tracker.times.resolve(recording)
-        self._book, self._gaps = cut_gaps(tracker.books.rows.columns(), self._times, tracker.books.lost, tracker.frames)
+        self._books = {ticker: market.resolve_rows(self._times, tracker.frames) for ticker, market in tracker.books.markets.items()}
+        self._start = min(int(rows["ts"][0]) for rows in self._books.values() if len(rows["ts"]))
         self._trades = tracker.trades.columns()
         self._trades["ts"] = self._times[self._trades["place"]]
         self._trade_ids = pa.array(tracker.trade_ids, pa.string())
@@ -239,17 +238,16 @@ class _Assembly:
 
     def draft(self, episode: str, event: str, tickers: tuple[str, ...]) -> Content | None:
         """Build the draft of an event's episode, which starts with the event's first book; None if its books never had a level."""
-        codes = np.array([self._markets[ticker].code for ticker in tickers])
-        of_event = np.isin(self._book["ticker"], codes)
-        if not (of_event & (self._book["kind"] == LEVEL)).any():
+        rows = [self._books[ticker] for ticker in tickers]
+        if not any((own["kind"] == LEVEL).any() for own in rows):
             return None
         markets, settlements, ends = [], [], {}
         for ticker in tickers:
             market, settlement, ends[ticker] = self._build_market(ticker)
             markets.append(market)
             settlements.append(settlement)
-        start = int(self._book["ts"][of_event.argmax()])
-        book, trades = self._select_book(ends), self._select_trades(ends, start)
+        start = min(int(own["ts"][0]) for own in rows if len(own["ts"]))
+        book, trades = self._merge_books(ends), self._select_trades(ends, start)
         end = max(start, *(market.close or start for market in markets))
         listing = self._listings.event(event)
         metadata = Metadata(
@@ -263,11 +261,11 @@ class _Assembly:
             mutually_exclusive=listing.mutually_exclusive,
             description=f"{event}, recorded as {self._recording}",
             source=self._describe_source(ends),
-            gaps=self._select_gaps(book),
+            gaps=self._select_gaps(ends),
             exogenous=tuple(Series(name) for name in sorted(self._tracker.series)),
         )
         return Content(
-            metadata, tuple(settlements), self._build_book(book, tickers), self._build_trades(trades, tickers), self._build_exogenous(end)
+            metadata, tuple(settlements), _build_book(book, len(tickers)), self._build_trades(trades, tickers), self._build_exogenous(end)
         )
 
     # --- markets -------------------------------------------------------------------------------------------------------
@@ -289,7 +287,7 @@ class _Assembly:
             open_time=listing.open_time or lifecycle.open_time,
             close_time=find_announced_close(lifecycle, listing),
             price_ranges=price_ranges,
-            fee=fee_at(listing, int(self._book["ts"][0])),
+            fee=fee_at(listing, self._start),
             lifecycle=build_phases(lifecycle, self._times, close),
             grid_changes=grid_changes,
         )
@@ -303,7 +301,7 @@ class _Assembly:
         A listing describes the market after the changes in messages, so it does not apply to the time before them.
         """
         tracked = self._markets[ticker]
-        ts, prices = self._collect_prices(tracked.code)
+        ts, prices = self._collect_prices(ticker)
         stated = [GridChange(int(self._times[place]), ranges, "lifecycle") for place, ranges in tracked.lifecycle.grids]
         start = int(ts[0]) if len(ts) else self._end
         earlier = [change.price_ranges for change in stated if change.at <= start]
@@ -322,24 +320,24 @@ class _Assembly:
         previous = [first, *(change.price_ranges for change in later)]
         return first, tuple(change for change, old in zip(later, previous, strict=False) if change.price_ranges != old)
 
-    def _collect_prices(self, code: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return times and prices of a market's book levels and trades, in chronological order. code: of the market."""
-        parts = [
-            (columns["ts"][chosen], columns["price"][chosen])
-            for columns in (self._book, self._trades)
-            for chosen in [(columns["ticker"] == code) & (columns["price"] > 0)]
-        ]
-        ts, prices = (np.concatenate(column) for column in zip(*parts, strict=True))
+    def _collect_prices(self, ticker: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return times and prices of a market's book levels and trades, in chronological order."""
+        book, is_trade = self._books[ticker], self._trades["ticker"] == self._markets[ticker].code
+        is_level = book["kind"] == LEVEL
+        ts = np.concatenate([book["ts"][is_level], self._trades["ts"][is_trade]])
+        prices = np.concatenate([book["price"][is_level], self._trades["price"][is_trade]])
         order = np.argsort(ts, kind="stable")
         return ts[order], prices[order]
 
-    def _select_gaps(self, book: np.ndarray) -> tuple[Gap, ...]:
-        """Return the gaps that begin within these rows of books. book: their indices."""
-        names = list(self._markets)
-        marks = book[self._book["kind"][book] == INVALID]
-        begun = set(zip(self._book["ticker"][marks].tolist(), self._book["place"][marks].tolist(), strict=True))
-        gaps = sorted((gap for gap in self._gaps if (gap.code, gap.since) in begun), key=lambda gap: (gap.start, gap.code))
-        return tuple(Gap(names[gap.code], gap.start, gap.end_at, "; ".join(gap.causes)) for gap in gaps)
+    def _select_gaps(self, ends: Mapping[str, tuple[int, int]]) -> tuple[Gap, ...]:
+        """Return the gaps of an event's markets that begin before the end of their rows."""
+        gaps = [
+            Gap(ticker, gap.start, gap.end, "; ".join(gap.causes))
+            for ticker, (close, wiped) in ends.items()
+            for gap in self._markets[ticker].gaps
+            if gap.start <= close and gap.since < wiped
+        ]
+        return tuple(sorted(gaps, key=lambda gap: (gap.start, gap.ticker)))
 
     def _describe_source(self, ends: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
         """Return what the episode's metadata states as its source: the recording, and counts of frames by what became of them."""
@@ -360,47 +358,35 @@ class _Assembly:
     def _count_uncovered(self, ticker: str, end: tuple[int, int]) -> int:
         """Count the book frames of a market that were neither applied to its book nor lie in a gap; without any book, all its frames."""
         market = self._markets[ticker]
-        gaps = [gap for gap in self._gaps if gap.code == market.code]
         placed = [place for place in market.unapplied if place < end[1] and self._times[place] <= end[0]]
-        return sum(market.shown is None or not any(gap.since <= place < gap.until for gap in gaps) for place in placed)
+        return sum(market.shown is None or not any(gap.contains(place) for gap in market.gaps) for place in placed)
 
     # --- rows ------------------------------------------------------------------------------------------------------------
 
-    def _closes(self, ends: Mapping[str, tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the times and the places in `ends` by market code, int64[markets] each; -1 for markets of other events."""
-        closes = np.full((2, len(self._markets)), -1, np.int64)
-        for ticker, end in ends.items():
-            closes[:, self._markets[ticker].code] = end
-        return closes[0], closes[1]
+    def _merge_books(self, ends: Mapping[str, tuple[int, int]]) -> dict[str, np.ndarray]:
+        """Return the rows of an event's books by time, each market's up to its close and before the frame that emptied its book.
 
-    def _select_book(self, ends: Mapping[str, tuple[int, int]]) -> np.ndarray:
-        """Return the indices of the book rows up to each market's close and before the frame that emptied its book."""
-        closes, wiped = self._closes(ends)
-        codes = self._book["ticker"]
-        return np.flatnonzero((self._book["ts"] <= closes[codes]) & (self._book["place"] < wiped[codes]))
+        The column `ticker` is the market's position in `ends`.
+        """
+        parts = []
+        for code, (ticker, (close, wiped)) in enumerate(ends.items()):
+            rows = self._books[ticker]
+            chosen = (rows["ts"] <= close) & (rows["place"] < wiped)
+            parts.append({"ticker": np.full(int(chosen.sum()), code), **{name: column[chosen] for name, column in rows.items()}})
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        # The mark of a gap follows the rows of its own frame.
+        order = np.lexsort((joined["kind"] == INVALID, joined["place"], joined["ts"]))
+        return {name: column[order] for name, column in joined.items()}
 
     def _select_trades(self, ends: Mapping[str, tuple[int, int]], start: int) -> np.ndarray:
         """Return the indices of the trades from the episode's start up to their market's close; of equal trade ids, the first only."""
-        closes, _ = self._closes(ends)
+        closes = np.full(len(self._markets), _NONE, np.int64)
+        for ticker, (close, _) in ends.items():
+            closes[self._markets[ticker].code] = close
         rows = np.flatnonzero((self._trades["ts"] <= closes[self._trades["ticker"]]) & (self._trades["ts"] >= start))
         ids = self._trade_ids.take(pa.array(rows)).dictionary_encode().indices.to_numpy(zero_copy_only=False)
         _, first = np.unique(ids, return_index=True)
         return rows[np.sort(first)]
-
-    def _build_book(self, rows: np.ndarray, tickers: Sequence[str]) -> BookColumns:
-        """Build the columns of a book from these rows. tickers: of the event."""
-        codes = {self._markets[ticker].code: code for code, ticker in enumerate(tickers)}
-        columns = [self._book[name][rows] for name in ("ts", "ordinal", "ticker", "kind", "side", "price", "lots")]
-        builder = BookBuilder(len(tickers))
-        for (ts, ordinal, market), message in groupby(zip(*(column.tolist() for column in columns), strict=True), itemgetter(0, 1, 2)):
-            levels, invalid = {}, None
-            for *_, kind, side, price, lots in message:
-                if kind == LEVEL:
-                    levels[level_of(side, price)] = lots
-                else:
-                    invalid = kind == INVALID
-            builder.add(ts, ordinal, codes[market], levels, is_whole=invalid is False, invalid=invalid)
-        return builder.columns()
 
     def _build_trades(self, rows: np.ndarray, tickers: Sequence[str]) -> Trades:
         columns = {name: values[rows] for name, values in self._trades.items()}
@@ -419,6 +405,21 @@ class _Assembly:
             order = order[ts[order] <= end]
             found[name] = freeze(ts[order]), freeze(values[order], np.float64)
         return found
+
+
+def _build_book(rows: Mapping[str, np.ndarray], markets: int) -> BookColumns:
+    """Build the columns of a book from its rows. markets: their number."""
+    columns = [rows[name].tolist() for name in ("ts", "ordinal", "ticker", "kind", "side", "price", "lots")]
+    builder = BookBuilder(markets)
+    for (ts, ordinal, code), message in groupby(zip(*columns, strict=True), itemgetter(0, 1, 2)):
+        levels, invalid = {}, None
+        for *_, kind, side, price, lots in message:
+            if kind == LEVEL:
+                levels[level_of(side, price)] = lots
+            else:
+                invalid = kind == INVALID
+        builder.add(ts, ordinal, code, levels, is_whole=invalid is False, invalid=invalid)
+    return builder.columns()
 
 
 def _coarsest_grid(prices: np.ndarray) -> Ranges:

@@ -155,9 +155,6 @@ class BookReplay:
 
     def finish(self) -> BookCheck:
         """End the replay and return its results."""
-        self.watch.finish()
-        for ended in self.watch.pop_ended():
-            self.check.books.pop(ended.market, None)
         for market in list(self._crossed):
             self._judge(market, None)
         return self.check

@@ -114,10 +114,8 @@ def renumbered(frames: Iterable[Frame]) -> list[Frame]:
     return result
 
 
-#: Ways to request books again: on the same subscription; on a new connection; on a subscription without further frames; on one that
-#: replaces the old
-#: one; on an additional one.
-WAYS = ("again", "reconnect", "check", "take over", "both")
+#: Ways to request books again: on the same subscription; on a new connection; on one that replaces the old one; on an additional one.
+WAYS = ("again", "reconnect", "take over", "both")
 
 
 class _Venue:

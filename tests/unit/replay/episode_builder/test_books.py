@@ -250,10 +250,3 @@ def test_a_snapshot_of_another_subscription_that_differs_shows_a_loss_and_begins
     assert levels(draft)["yes", 400] == 5200
     [gap] = draft.metadata.gaps
     assert (gap.start, gap.end, gap.cause) == (nanoseconds_at(1), nanoseconds_at(1), "snapshot at frame 2 differs in 1 level")
-
-
-def test_changes_that_only_another_subscription_sends_make_the_book_a_gap() -> None:
-    on = [delta(A, 3, **at(2.5)), delta(A, 4, **at(9)), delta(A, 5, **at(10))]
-    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *on))
-    assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [(nanoseconds_at(1), None, "subscription")]
-    assert draft.metadata.source["uncovered"] == 0
