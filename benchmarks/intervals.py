@@ -225,8 +225,6 @@ def draw_figure(path: str) -> None:
     import altair as alt
     import polars as pl
 
-    from bellwether.figures.canvas import png
-
     rows = []
     for n in range(3, 61):
         brier = evaluate([0.9] * n, [1] * n, range(n), replicates=0)["brier"]
@@ -234,8 +232,7 @@ def draw_figure(path: str) -> None:
     base = alt.Chart(pl.DataFrame(rows)).encode(x=alt.X("n:Q", title="forecasts of 90 %, all right"))
     band = base.mark_area(opacity=0.3).encode(y=alt.Y("lower:Q", title="Brier score and 95 % interval"), y2="upper:Q")
     chart = (band + base.mark_line().encode(y="value:Q")).properties(width=520, height=220)
-    with open(path, "wb") as file:
-        file.write(png(chart))
+    chart.save(path)
 
 
 def _measure(job: tuple[str, int, int]) -> Cell:

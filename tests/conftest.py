@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -173,13 +172,11 @@ def demo(_opened_demo: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World
 @pytest.fixture
 def demo_copy(demo_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """A copy of the demo home for a test that writes, selected in the environment. Its runs draw no pictures."""
-    from bellwether.figures import canvas
-    from bellwether.report import figures
+    from bellwether.pages import charts
     from tests.demo_home import open_copy, selected
 
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    monkeypatch.setattr(canvas, "png", lambda *_: b"\x89PNG")
-    monkeypatch.setattr(figures, "_cache", OrderedDict())
+    monkeypatch.setattr(charts, "png", lambda *_: b"\x89PNG")
     with selected(tmp_path / "demo"):
         world = open_copy(demo_home, tmp_path / "demo")
         with world.instance:

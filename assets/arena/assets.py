@@ -26,10 +26,8 @@ from orchestration.steps import PartitionRows, StepOutput, make_each, require_bl
 from resources import LakeIOManager
 from resources.arena import ArenaResource
 from resources.models import payer
-from resources.reports import chart_metadata
 
 if TYPE_CHECKING:
-    from bellwether.arena.results import Facts, Results
     from bellwether.arena.weekly.context import WeekContext
     from bellwether.arena.weekly.decisions import WeekDecisions
 
@@ -296,8 +294,7 @@ def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slic
     yield from (check for check in checks if check.check_name in selected_checks)
     if broken:
         raise dg.Failure(f"the books do not balance; nothing is ranked by them: {'; '.join(broken[:3])}", allow_retries=False)
-    curves = chart_metadata({"equity": _draw_equity(loaded, results)}) if {"arena/portfolios", "arena/leaderboard"} & set(wanted) else {}
-    metadata = {"arena/portfolios": curves, "arena/leaderboard": {**_leaderboard_metadata(results.frames["arena/leaderboard"]), **curves}}
+    metadata = {"arena/leaderboard": _leaderboard_metadata(results.frames["arena/leaderboard"])}
     for name in (name for name in wanted if name not in _UNCHECKED):
         yield dg.MaterializeResult(key(name), metadata.get(name), value=results.frames[name])
 
@@ -312,18 +309,6 @@ def _check_result(name: str, violations: list[str], severity: dg.AssetCheckSever
         severity=severity,
         metadata={"found": len(violations), **sample},
     )
-
-
-def _draw_equity(facts: "Facts", results: "Results") -> Any:
-    """Draw the equity of the latest three cohorts' agents at the end of each UTC day. More lines would make the picture too large for
-    Dagster's event.
-    """
-    from bellwether.figures.equity import family_equity
-
-    agents = facts.agents.filter(pl.col("archived_at").is_null())
-    latest = agents.filter(pl.col("week").is_in(agents["week"].unique().sort().tail(3).implode()))
-    days = results.frames["arena/portfolios"].sort("at").group_by("agent_id", pl.col("at").dt.truncate("1d").alias("day")).last()
-    return family_equity(days, latest, "Equity per agent of the latest cohorts, by family")
 
 
 def _leaderboard_metadata(board: pl.DataFrame) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
 from resources.io_manager import record_inputs
 from resources.models import limits, payer
-from resources.reports import ReportsResource, chart_metadata, picture_metadata
+from resources.reports import ReportsResource
 
 if TYPE_CHECKING:
     from bellwether.models.client import Limits
@@ -200,17 +200,10 @@ def reliability(
 ) -> Iterator[StepOutput]:
     """Compute the reliability diagram of a forecaster on a release."""
     from bellwether.calibration.scores import reliability as bins
-    from bellwether.report.figures import reliability_picture
 
     def make(pair: str) -> PartitionRows:
         release, name = _split_pair(pair)
-        own_questions, title = questions.restrict([(release,)]).read(), f"{name} on {release}"
-        answers = forecasts.restrict([(release, name)]).read()
-        frame = bins(answers, own_questions)
-        pngs = {
-            "reliability diagram": reliability_picture(frame, answers, own_questions, title),
-        }
-        return {"benchmark/reliability": frame}, {"benchmark/reliability": picture_metadata(pngs)}
+        return {"benchmark/reliability": bins(forecasts.restrict([(release, name)]).read(), questions.restrict([(release,)]).read())}, {}
 
     yield from make_each(context, io_manager, ("benchmark/reliability",), make)
 
@@ -236,7 +229,6 @@ def ranking(
     """Compare the forecasters of a release in pairs, and rank them by Brier score."""
     from bellwether.calibration.scores import compare_forecasters, comparison_table
     from bellwether.calibration.scores import leaderboard as rank
-    from bellwether.figures.intervals import difference_matrix, score_comparison
 
     if not scores.files:
         raise ConfigError(
@@ -256,16 +248,14 @@ def ranking(
     assert isinstance(known_at, datetime)
     if key("benchmark/leaderboard") in context.selected_asset_keys:
         metadata: dict[str, Any] = {
-            **chart_metadata({"scores": score_comparison(frame)}),
             **_leaderboard_counts(frame),
             "table": _leaderboard_table(frame),
         }
         yield dg.MaterializeResult(key("benchmark/leaderboard"), metadata, value=frame)
     if key("benchmark/comparisons") in context.selected_asset_keys:
         pairs = comparison_table(comparison, release=context.partition_key, known_at=known_at)
-        picture = chart_metadata({"differences": difference_matrix(pairs, frame["forecaster"].to_list(), "Differences in Brier score")})
         counts = {"pairs": pairs.height, "differ": pairs.filter(pl.col("p_holm") <= 0.05).height}
-        yield dg.MaterializeResult(key("benchmark/comparisons"), {**counts, **picture}, value=pairs)
+        yield dg.MaterializeResult(key("benchmark/comparisons"), counts, value=pairs)
 
 
 def _leaderboard_counts(frame: pl.DataFrame) -> dict[str, int | float]:
@@ -331,8 +321,7 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: La
     files = write_report(inputs, reports.uri)
     record_inputs(lake.lake, context, external_table("benchmark/report", "release"), tables)
     page = next(file for file in files if file.endswith(".md"))
-    pictures = reports.pictures(inputs.release, inputs.stamp, ["scores"])
-    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files), **pictures})
+    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files)})
 
 
 class ExportConfig(dg.Config):

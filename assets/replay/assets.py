@@ -19,11 +19,9 @@ from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
 from resources.models import limits, payer
 from resources.recordings import EpisodesResource, RecordingsResource
-from resources.reports import chart_metadata
 
 if TYPE_CHECKING:
     from bellwether.replay.backtest import Backtest
-    from bellwether.replay.episode import Episode
     from bellwether.replay.registry import RegisteredAgent
     from bellwether.replay.settings import BacktestSettings
 
@@ -118,17 +116,7 @@ def _build_episode(
         raise BellwetherError(f"making the episode {name}: the recording {recording.name} contains no book of {event}")
     written = write(store.root / name, draft)
     rows = episode_rows(written, sources)
-    book = _book_picture(written, store)
-    return rows, _episode_metadata(rows) | {"folder": dg.MetadataValue.path(str(written.folder))} | book
-
-
-def _book_picture(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
-    """Draw how the episode's books changed over time, and return the picture as metadata. This also builds and caches the episode's tape."""
-    from bellwether.replay import prepare
-    from bellwether.replay.results.tear_sheet import draw_books
-    from bellwether.tables.replay import FILLS
-
-    return chart_metadata({"book": draw_books(prepare(episode, cache=store.cache).tape, FILLS.empty(), episode.id)})
+    return rows, _episode_metadata(rows) | {"folder": dg.MetadataValue.path(str(written.folder))}
 
 
 @dg.asset(
@@ -228,14 +216,8 @@ def _backtest_settings(config: BacktestConfig, entry: "RegisteredAgent") -> "Bac
 
 
 def _backtest_metadata(backtest: "Backtest", rows: dict[str, pl.DataFrame]) -> dict[str, dict[str, Any]]:
-    """Build the metadata of each table of a backtest: P&L with that of sampled queues, counts, and figures."""
-    from bellwether.figures.equity import equity_curve
-    from bellwether.replay.results.tear_sheet import draw_books
-
+    """Build the metadata of a backtest: P&L with that of sampled queues, and counts."""
     row = rows["replay/backtests"].row(0, named=True)
-    title = f"{backtest.agent} in {backtest.episode}"
-    equity = chart_metadata({"equity curve": equity_curve(rows["replay/equity"], title)})
-    fills = chart_metadata({"fills in the book": draw_books(backtest.tape, rows["replay/fills"], title)})
     numbers = {
         "P&L": float(row["pnl"]),
         **({"P&L, median of sampled queues": float(row["queue_pnl_median"])} if row["queues"] else {}),
@@ -246,7 +228,7 @@ def _backtest_metadata(backtest: "Backtest", rows: dict[str, pl.DataFrame]) -> d
         "rules": row["rules"],
         **({"failure": row["failure"]} if row["failure"] else {}),
     }
-    return {"replay/backtests": {**numbers, **equity, **fills}, "replay/equity": equity, "replay/fills": fills}
+    return {"replay/backtests": numbers}
 
 
 def _summarize_pnl(row: dict[str, Any]) -> str:
@@ -269,14 +251,11 @@ def summary(backtests: Slice) -> dg.MaterializeResult[pl.DataFrame]:
 
 
 def _summary_metadata(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any]:
-    """Build the metadata of the comparison of agents: totals, P&L per agent, and a picture of the distribution over episodes."""
-    from bellwether.figures.intervals import pnl_distribution
-
+    """Build the metadata of the comparison of agents: totals, and P&L per agent."""
     return {
         "agents": summary.height,
         "backtests": backtests.height,
         "P&L of all": float(summary["pnl"].sum()),
         "fees of all": float(summary["fees"].sum()),
         **{f"P&L of {row['agent']} ({row['rules']})": float(row["pnl"]) for row in summary.iter_rows(named=True)},
-        **chart_metadata({"P&L per episode": pnl_distribution(backtests, summary, "P&L per episode")}),
     }

@@ -1,25 +1,10 @@
-"""Figures of order books: heat maps of contracts by price, prices with fills, and depth."""
+"""Heat maps of order books: contracts by price over time, with trades and fills."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import altair as alt
 
-from bellwether.figures.canvas import (
-    PALETTE,
-    Palette,
-    Rows,
-    colour,
-    empty_figure,
-    fill_chart,
-    layer_charts,
-    number,
-    panels,
-    tail,
-    time,
-)  # fmt: skip
+from bellwether.figures.canvas import PALETTE, layer_charts, number, time
 
 #: Opacity of a price by its contracts, colour of fills, and title of the price axis.
 _SIZES = alt.Scale(type="log", range=[0.15, 1])
@@ -70,21 +55,6 @@ def _side_cells(side: str, shade: str) -> alt.Chart:
     )
 
 
-def depths(names: Palette) -> alt.LayerChart:
-    """Build a chart without data: contracts of a book over time, bids above zero and asks below. names: colour of each market.
-
-    The rows are filled in later: name, x, until, bid_depth, ask_depth.
-    """
-    y: dict[str, Any] = {"title": "contracts", "axis": alt.Axis(labelExpr="format(abs(datum.value), ',')")}
-    tips = [_NAME, _AT, *(alt.Tooltip(f"{side}_depth:Q", title=f"{side}s") for side in ("bid", "ask"))]
-    own = alt.Chart().encode(x=time("x", "UTC"), x2="until:T", color=colour(names))
-    bids, asks = _drop_missing(own, "bid_depth"), _drop_missing(own, "ask_depth").transform_calculate(below="-datum.ask_depth")
-    return layer_charts(
-        bids.mark_rect(opacity=0.7).encode(y=alt.Y("bid_depth:Q", **y), y2=alt.datum(0), tooltip=tips),
-        asks.mark_rect(opacity=0.4).encode(y=alt.Y("below:Q", **y), y2=alt.datum(0), tooltip=tips),
-    ).properties(height=220)
-
-
 def _drop_missing(chart: alt.Chart, field: str) -> alt.Chart:
     """Return a chart that leaves out rows in which `field` is null."""
     return chart.transform_filter(alt.FieldValidPredicate(field=field, valid=True))
@@ -92,14 +62,3 @@ def _drop_missing(chart: alt.Chart, field: str) -> alt.Chart:
 
 _NAME = alt.Tooltip("name:N", title="market")
 _AT = alt.Tooltip("x:T", title="UTC", format="%Y-%m-%d %H:%M:%S")
-
-
-def book_panels(markets: Sequence[tuple[str, Rows]], title: str, *, left_out: int = 0) -> Any:
-    """Draw the books of markets with trades and fills, one panel per market. markets: name and rows of `heat_map`. left_out: markets not drawn."""
-    if not markets:
-        return empty_figure(title, "no book")
-    width, height = (620, 320) if len(markets) == 1 else (220, 160)
-    build = heat_map().properties(width=width, height=height)
-    charts = [(tail(name), fill_chart(build, rows)) for name, rows in markets]
-    note = "blue: bids, orange: asks; more opaque: more contracts; dots: trades; triangles: fills, up where YES was bought"
-    return panels(charts, title, note, left_out=left_out)

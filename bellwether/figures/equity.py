@@ -1,4 +1,4 @@
-"""Figures of equity, drawdown and other curves over time."""
+"""Charts of equity, drawdown and other curves over time."""
 
 from __future__ import annotations
 
@@ -9,30 +9,10 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from bellwether.figures.canvas import (
-    BLUE,
-    GREY,
-    MOST_POINTS,
-    ORANGE,
-    PERCENT,
-    SHARES,
-    Palette,
-    Rows,
-    add_title,
-    chart_rows,
-    colour,
-    dashes,
-    empty_figure,
-    fill_chart,
-    layer_charts,
-    number,
-    palette,
-    rule_at,
-    time,
-)  # fmt: skip
+from bellwether.figures.canvas import GREY, PERCENT, SHARES, Palette, chart_rows, colour, dashes, fill_chart, layer_charts, number, time
 
-#: Points of a curve in a chart of many.
-_FEW_POINTS = 300
+#: Maximum of points of a curve; a longer curve is reduced to its extremes.
+MOST_POINTS = 400
 
 
 def extremes(*columns: np.ndarray, most: int) -> np.ndarray:
@@ -104,34 +84,8 @@ def rules(data: str) -> list[alt.Chart]:
     return [own.mark_rule(strokeDash=[4, 3]), written.encode(y=alt.value(0), text="text:N")]
 
 
-def _at(title: str, seconds: bool = False) -> alt.Tooltip:
-    return alt.Tooltip("x:T", title=title, format="%Y-%m-%d %H:%M" + ":%S" * seconds)
-
-
-def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Chart:
-    """Draw the equity of one backtest, and the drawdown below.
-
-    equity: rows of replay/equity of one agent in one episode. The dotted line is the first sample, the orange line marks positions at the midpoint
-    of the book.
-    """
-    if equity.is_empty():
-        return empty_figure(title, "no sample")
-    rows = add_drawdown(equity)
-    points = rows.select("equity", x="at", middle="equity_mid", drawdown=100 * pl.col("drawdown"))
-    x, axis = time("x"), "equity ($)"
-    own = alt.Chart().encode(x=x)
-    upper = layer_charts(
-        rule_at(float(points["equity"][0])),
-        own.mark_line(interpolate="step-after", color=ORANGE, strokeWidth=1, opacity=0.85).encode(y=number("middle", title=axis)),
-        own.mark_line(interpolate="step-after", color=BLUE, strokeWidth=1.6).encode(
-            y=number("equity", title=axis), tooltip=[_at("UTC", True), "equity:Q"]
-        ),
-    ).properties(width=620, height=250)
-    lower = own.mark_area(interpolate="step-after", color=ORANGE, opacity=0.45).encode(
-        y=number("drawdown", title="drawdown (%)", zero=True)
-    )
-    chart = alt.vconcat(upper, lower.properties(width=620, height=80), spacing=8).resolve_scale(x="shared")
-    return add_title(fill_chart(chart, chart_rows(points)), title, "blue: equity; orange: marked at the midpoint")
+def _at(title: str) -> alt.Tooltip:
+    return alt.Tooltip("x:T", title=title, format="%Y-%m-%d %H:%M")
 
 
 def equity_over_time(equity: pl.DataFrame, name: str) -> alt.LayerChart:
@@ -139,20 +93,3 @@ def equity_over_time(equity: pl.DataFrame, name: str) -> alt.LayerChart:
     points = add_drawdown(equity).select(x="at", y="equity", name=pl.lit(name))
     chart = lines("UTC", "equity ($)", (), step=True, dots=False)
     return fill_chart(chart.properties(width=620), chart_rows(points))
-
-
-def family_equity(portfolios: pl.DataFrame, agents: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:
-    """Draw the total value of every arena agent over time. Agents of the same family share a colour.
-
-    portfolios, agents: rows of arena/portfolios and arena/agents.
-    """
-    rows = portfolios.join(agents.select("agent_id", "family"), on="agent_id").sort("agent_id", "at")
-    if rows.is_empty():
-        return empty_figure(title, "no portfolio has changed yet")
-    names = palette(rows["family"].unique().sort())
-    own = alt.Chart().encode(x=time("x"), color=colour(names, legend=True), detail="agent:N")
-    chart = own.mark_line(interpolate="step-after", strokeWidth=1).encode(y=number("y", title="total ($)"))
-    points: Rows = []
-    for part in rows.select(x="at", y=pl.col("total").cast(pl.Float64), name="family", agent="agent_id").partition_by("agent"):
-        points += chart_rows(part[extremes(part["y"].to_numpy(), most=_FEW_POINTS)])
-    return add_title(fill_chart(chart.properties(width=620, height=300), points), title)

@@ -1,5 +1,5 @@
-"""Charts of pages: the figures of `bellwether.figures` with rows, titles and descriptions. Names are passed as data, never within a Vega
-expression.
+"""Charts of pages and reports: the forms of `bellwether.figures` with rows, titles and descriptions. Names are passed as data, never within a
+Vega expression.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from datetime import date
 from functools import cache
 from typing import Any
 
+import vl_convert
+
 from bellwether.figures import books, equity
 from bellwether.figures import intervals as interval_charts
 from bellwether.figures import reliability as reliability_charts
@@ -17,6 +19,7 @@ from bellwether.figures import scatter as scatter_charts
 from bellwether.figures.canvas import PALETTE, STYLES, Rows, spec
 from bellwether.pages.model import Chart
 from bellwether.pages.values import visible_range
+from bellwether.untrusted_text import one_line
 
 #: Colours of a single line, and of names without a colour of their own.
 LINE, GREY = PALETTE[0], "#8a949c"
@@ -27,10 +30,10 @@ __all__ = [
     "Colours",
     "book_heat_map",
     "curves",
-    "depths",
     "intervals",
     "lines",
     "matrix",
+    "png",
     "reliability",
     "scatter",
 ]
@@ -208,9 +211,18 @@ def book_heat_map(title: str, rows: Rows, first: Sequence[str] = ()) -> Chart:
     return Chart(title, description, spec(books.heat_map), rows, "name", first)
 
 
-def depths(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Build a chart of a book's contracts over time, bids above zero and asks below.
+#: Style of a picture. Pages have their own, in the script.
+_STYLE: dict[str, Any] = {
+    "background": "white",
+    "font": "Liberation Sans, DejaVu Sans, sans-serif",
+    "padding": 12,
+    "view": {"stroke": None},
+    "title": {"anchor": "start", "frame": "group"},
+    "axis": {"titleFontWeight": "normal", "labelLimit": 260, "labelOverlap": True},
+}
 
-    rows: name, x, until, bid_depth, ask_depth. first: names shown at first.
-    """
-    return Chart(title, f"{title}; contracts over time", spec(books.depths, tuple(colours.items())), rows, "name", first, colours)
+
+def png(chart: Chart) -> bytes:
+    """Render a chart as PNG. Equal charts give equal bytes."""
+    data = {"data": {"values": list(chart.rows)}, "width": _WIDTH, "title": one_line(chart.title, 100), "config": _STYLE}
+    return vl_convert.vegalite_to_png({**chart.spec, **data}, scale=1.5)

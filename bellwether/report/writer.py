@@ -20,7 +20,6 @@ from bellwether.calibration.answers import Answers
 from bellwether.lake.storage import Storage, open_storage
 from bellwether.pages.markdown import Markdown
 from bellwether.questions.analysis import Analysis
-from bellwether.report.figures import reliability_picture
 from bellwether.report.inputs import ReportInputs
 from bellwether.report.predictions import Predictions, predictions
 from bellwether.report.release_page import release_page
@@ -31,8 +30,8 @@ _RESERVED = ("summary", "metadata", "dataset_analysis", "report", "run_config")
 _UNSAFE = re.compile(r"[^a-z0-9.@-]+")
 _METADATA = re.compile(r"metadata_\d{8}_\d{6}\.json")
 
-_SCORES = "Brier scores with 95 % intervals over clusters; letters are significance groups."
-_RELIABILITY = "Reliability: observed frequency of yes against the forecast, with intervals, counts, the CORP curve, and the band of calibrated forecasts."
+_SCORES = "Brier scores with 95 % intervals over clusters, best first; dotted: always 0.5."
+_RELIABILITY = "Reliability: observed frequency of yes against the forecast, with intervals, and shaded the band of calibrated forecasts."
 
 
 class _Draft:
@@ -102,9 +101,6 @@ def _digest(name: str) -> str:
 
 
 def _write_files(draft: _Draft, inputs: ReportInputs) -> None:
-    from bellwether.figures import canvas
-    from bellwether.figures.intervals import score_comparison
-
     stamp = inputs.stamp
     answers = Answers.of(inputs.forecasts, inputs.questions)
     by_forecaster: dict[str, Predictions] = {}
@@ -122,7 +118,7 @@ def _write_files(draft: _Draft, inputs: ReportInputs) -> None:
         {"release": inputs.release, "known_at": inputs.known_at, **analysis},
         "Statistics of the questions",
     )
-    scores = draft.picture("scores", canvas.png(score_comparison(inputs.leaderboard)), _SCORES, _SCORES)
+    scores = draft.picture("scores", _draw_scores(inputs), _SCORES, _SCORES)
     diagrams = {name: _draw_reliability(draft, inputs, name) for name in inputs.forecasters}
     last = f"metadata_{stamp}.json"
     files = {**draft.about, last: "Release, rules, versions, and every file with its digest"}
@@ -134,10 +130,27 @@ def _write_files(draft: _Draft, inputs: ReportInputs) -> None:
     draft.json(last, metadata(inputs, by_forecaster, draft.files), "")
 
 
+def _draw_scores(inputs: ReportInputs) -> bytes:
+    """Draw the Brier scores of all forecasters in the order of the leaderboard."""
+    from bellwether.pages import charts
+
+    board = inputs.leaderboard.sort("rank", "brier", "forecaster", nulls_last=True).drop_nulls("brier")
+    rows = board.select("brier_lower", "brier_upper", name="forecaster", value="brier").rename(
+        {"brier_lower": "lower", "brier_upper": "upper"}
+    )
+    colours = dict.fromkeys(rows["name"], charts.LINE)
+    return charts.png(charts.intervals(f"Brier scores on {inputs.release}", "Brier score", rows.to_dicts(), colours, reference=0.25))
+
+
 def _draw_reliability(draft: _Draft, inputs: ReportInputs, forecaster: str) -> Markdown:
     """Write the reliability diagram of a forecaster."""
+    from bellwether.figures.reliability import consistency_bands, diagram_rows
+    from bellwether.pages import charts
+
     bins, forecasts = (rows.filter(pl.col("forecaster") == forecaster) for rows in (inputs.reliability, inputs.forecasts))
-    png = reliability_picture(bins, forecasts, inputs.questions, f"{forecaster} on {inputs.release}")
+    bands = consistency_bands(forecasts, inputs.questions)
+    rows = diagram_rows(bins.join(bands, on=["forecaster", "bin"], how="left", maintain_order="left"))
+    png = charts.png(charts.reliability(f"{forecaster} on {inputs.release}", rows, {forecaster: charts.LINE}))
     return draft.picture(f"reliability_{file_name(forecaster)}", png, _RELIABILITY, f"{forecaster}: reliability diagram")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bellwether.calibration import METRICS, Better, corp_curve, reliability_bands
-from bellwether.figures.canvas import Rows, chart_rows, distinct_labels, palette
+from bellwether.figures.canvas import Rows, chart_rows, palette
 from bellwether.figures.reliability import diagram_rows
 from bellwether.formatting import floor_percent, p_value
 from bellwether.pages import charts, render
@@ -203,9 +203,8 @@ def _scores(result: ScoreTables, colours: dict[str, str]) -> Iterator[Part]:
 
 def _differences(result: ScoreTables) -> Part:
     defined = result.pairs.filter(pl.col("difference").is_not_null())
-    short = distinct_labels([*defined["forecaster"], *defined["other"]], 32)
     rows: Rows = [
-        {"name": f"{short[first]} – {short[second]}", "value": value, "lower": lower, "upper": upper}
+        {"name": f"{first} – {second}", "value": value, "lower": lower, "upper": upper}
         for first, second, value, lower, upper in defined.select("forecaster", "other", "difference", "lower", "upper").iter_rows()
     ]
     return charts.intervals(

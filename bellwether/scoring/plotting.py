@@ -8,7 +8,7 @@ chart.save("reliability.png")
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -45,20 +45,27 @@ def plot_reliability(
 
 def plot_scores(result: ScoreTables, metric: str = "brier") -> alt.LayerChart:
     """Draw a metric of every forecaster with its interval, best first, as an Altair chart. Raises `ScoringError` for an unknown metric."""
-    from bellwether.figures.intervals import interval_list
-
     if metric not in METRICS:
         raise ScoringError(f"plotting scores: there is no metric {metric!r}; give one of {', '.join(METRICS)}")
     better = METRICS[metric].better
     rows = result.scores.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
     rows = rows.sort("value", descending=better is Better.HIGHER, maintain_order=True).select("value", "lower", "upper", name="forecaster")
     direction = {Better.LOWER: "; lower is better", Better.HIGHER: "; higher is better", Better.NEITHER: ""}[better]
-    return interval_list(rows.to_dicts(), f"{format_metric(metric)} and {100 * result.plan.level:.4g} % interval{direction}")
+    axis = f"{format_metric(metric)} and {100 * result.plan.level:.4g} % interval{direction}"
+    return _draw_intervals(axis, rows)
 
 
 def plot_differences(result: ScoreTables) -> alt.LayerChart:
     """Draw the paired differences of all pairs of forecasters with their intervals as an Altair chart."""
-    from bellwether.figures.intervals import differences
-
     axis = f"difference of {LOSSES[result.loss]} and {100 * result.plan.level:.4g} % interval; below 0 the first is better"
-    return differences(result.pairs, axis)
+    known = result.pairs.filter(pl.col("difference").is_not_null())
+    rows = known.select("lower", "upper", name=pl.format("{} – {}", "forecaster", "other"), value="difference")
+    return _draw_intervals(axis, rows, reference=0.0)
+
+
+def _draw_intervals(axis: str, rows: pl.DataFrame, **options: Any) -> alt.LayerChart:
+    """Draw values with intervals. axis: title of the values. rows: name, value, lower, upper."""
+    from bellwether.figures.canvas import PALETTE, fill_chart
+    from bellwether.figures.intervals import intervals
+
+    return fill_chart(intervals(axis, tuple((name, PALETTE[0]) for name in rows["name"]), **options).properties(width=380), rows.to_dicts())

@@ -55,8 +55,7 @@ def _overview(source: SiteSource, books: arena_agents.Books, colours: dict[str, 
     """Yield the overview and the pages of families."""
     agents, rankings, board = books.agents, arena_rankings.read_rankings(source), source.frame("arena/leaderboard")
     curves = arena_curves.read_curves(source, agents, books.portfolios)
-    sections = [Section("", [_arena_headline(board, agents)])] if board.height else []
-    sections += _standings(board, rankings, curves, colours)
+    sections = list(_standings(board, rankings, curves, colours))
     if not sections:
         sections.append(Section("Leaderboard", [Note("The warehouse has no leaderboard of the arena yet.")]))
     if rankings:
@@ -73,17 +72,6 @@ def _overview(source: SiteSource, books: arena_agents.Books, colours: dict[str, 
         lines = board.filter(pl.col("family") == name).to_dicts()
         groups = [group for group in rankings if name in group.families]
         yield from _family(str(name), part, curves, colours, lines=lines, groups=groups)
-
-
-def _arena_headline(board: pl.DataFrame, agents: pl.DataFrame) -> Stats:
-    bets, costs = board["bets"].sum(), board["cost"]
-    return Stats(
-        [
-            ("Cohorts", number(agents["week"].n_unique()), f"of {agents['family'].n_unique()} families"),
-            ("Bets", number(bets), f"{number(board['scored'].sum()).text} on markets with a winner"),
-            ("Cost", columns.cost(None if costs.null_count() else costs.sum()), f"of {number(board['decisions'].sum()).text} decisions"),
-        ]
-    )
 
 
 def _standings(board: pl.DataFrame, rankings: Sequence[Ranking], curves: arena_curves.Curves, colours: dict[str, str]) -> Iterator[Section]:

@@ -12,7 +12,7 @@ import polars as pl
 
 from bellwether.pages import charts, columns
 from bellwether.pages.columns import Row, build_column, build_table
-from bellwether.pages.model import Cell, Links, Note, Page, Part, Section, Stats
+from bellwether.pages.model import Cell, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import (
     cast_decimals,
@@ -30,8 +30,7 @@ from bellwether.pages.values import (
 )
 from bellwether.site import arena_decisions
 from bellwether.site.arena_decisions import Rows, market_cell
-from bellwether.site.data_pages import archive
-from bellwether.site.paths import agent_path, archive_path, cohort_path, decision_path, family_path, market_path
+from bellwether.site.paths import agent_path, cohort_path, decision_path, family_path, market_path
 from bellwether.site.source import SiteSource
 from bellwether.site.texts import DecisionTexts
 
@@ -82,9 +81,8 @@ _OF_AGENTS = ("portfolios", "decisions", "trades", "positions", "ledger", "score
 
 
 def pages(source: SiteSource, week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
-    """Yield the pages of a cohort, of its agents and of their decisions, and the archive of the cohort's rows. week: first week of the cohort."""
+    """Yield the pages of a cohort, of its agents and of their decisions. week: first week of the cohort."""
     yield from _cohort(week, book, colours)
-    yield archive_path(week), archive({name: getattr(book, name) for name in ("agents", "refusals", "universe", *_OF_AGENTS)})
     texts_by_week = {
         decision_week: _read_texts(source, week, decision_week, book.decisions) for decision_week in book.decisions["week"].unique().sort()
     }
@@ -141,8 +139,8 @@ def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
     gains = _gains(book, last)
     agents = build_table(
         "arena/agents",
-        f"Agents of the cohort of {week}",
-        book.agents.sort("agent_id").iter_rows(named=True),
+        f"Agents of the cohort of {week}, best first",
+        sorted(book.agents.iter_rows(named=True), key=lambda row: (-last[row["agent_id"]]["total"], row["agent_id"])),
         build_column("Agent", lambda row: text(row["family"], agent_path(row["agent_id"]))._replace(note=row["model"])),
         build_column("Total", lambda row: money(last[row["agent_id"]]["total"]), "cash and positions", numeric=True),
         build_column("Return", lambda row: percent(gains.get(row["agent_id"]), 2), numeric=True),
@@ -152,11 +150,10 @@ def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
     families = dict(book.agents.select("agent_id", "family").iter_rows())
     curves = [row for name, part in group_rows(cast_decimals(book.portfolios), "agent_id").items() for row in _curve(families[name], part)]
     first = book.agents.row(0, named=True)
-    sections = [Section("", [_cohort_headline(book, gains)]), Section("Agents", [agents])]
+    sections = [Section("Agents", [agents])]
     if curves:
         sections.append(Section("Value", [charts.lines("Cash and positions", "UTC", "dollars", curves, colours, step=True)]))
     sections.append(Section("Universe of its first week", [_universe(book.universe, set(book.trades["market_id"]))]))
-    sections.append(Section("Download", [Links([Cell("All rows of the cohort as Parquet and CSV", href=archive_path(week))])]))
     kind = "reconstructed: run later, with the prices and information of its time" if first["reconstructed"] else "live"
     lead = f"{book.agents.height} agents that start in one week; {kind}; methodology {first['methodology']}."
     yield from render(Page(cohort_path(week), f"Cohort of {week}", lead, sections, _ABOVE))
@@ -177,22 +174,6 @@ def find_best(returns: Mapping[str, float], traders: frozenset[str]) -> list[str
 def best_cell(best: Sequence[str]) -> Cell:
     """Return the cell that names the best agent of a cohort. best: from `find_best`."""
     return leader([text(agent.partition("/")[2], agent_path(agent)) for agent in best], "no agent traded")
-
-
-def _cohort_headline(book: Books, gains: Mapping[str, float]) -> Stats:
-    """Build the headline numbers of a cohort. gains: return by agent."""
-    best = find_best(gains, frozenset(book.trades["agent_id"]))
-    refused, costs = book.refusals.height, book.decisions["cost"]
-    return Stats(
-        [
-            ("Agents", number(book.agents.height), ""),
-            ("Mean return", percent(sum(gains.values()) / len(gains) if gains else None, 2), f"of {len(gains)} agents"),
-            ("Best agent", best_cell(best), percent(gains[best[0]], 2).text if best else ""),
-            ("Decisions", number(book.decisions.height), f"{(book.decisions['action'] == 'INVALID').sum()} invalid"),
-            ("Executed legs", number(book.trades.height), f"{refused:,} refused"),
-            ("Cost", columns.cost(None if costs.null_count() else costs.sum()), "of all decisions"),
-        ]
-    )
 
 
 def _universe(universe: pl.DataFrame, linked: set[str]) -> Part:
@@ -269,9 +250,8 @@ def _agent(
         empty="No cash movements yet.",
         name="ledger",
     )
-    count = sum(len(refused.get(row["decision_id"], ())) for row in own_rows["decisions"])
     sections = [
-        Section("", [_agent_headline(agent, own_rows, newest, count)]),
+        Section("", [_agent_headline(agent, newest)]),
         Section("Decisions", [_decisions(own_rows["decisions"], refused)]),
         Section("Value", [value]),
         Section("Positions", [positions]),
@@ -284,18 +264,14 @@ def _agent(
     yield from render(Page(agent_path(agent["agent_id"]), f"{family}, {week}", lead, sections, above))
 
 
-def _agent_headline(agent: Mapping[str, Any], own: Mapping[str, Rows], now: Mapping[str, Any], refused: int) -> Stats:
-    """Build the headline numbers of an agent. own: rows by table. now: newest portfolio. refused: number of bets or sales that were not executed."""
+def _agent_headline(agent: Mapping[str, Any], now: Mapping[str, Any]) -> Stats:
+    """Build the headline numbers of an agent. now: newest portfolio."""
     total, cash, profit = float(now["total"]), float(agent["initial_cash"]), now["profit"]
-    open_count = sum(row["status"] == "open" for row in own["positions"])
     return Stats(
         [
             ("Total", money(total), "cash and positions"),
             ("Return", percent(total / cash - 1 if cash else None, 2), f"profit {money(profit, signed=True).text}"),
             ("Cash", money(now["cash"]), f"of {money(cash).text} at the start"),
-            ("Open positions", number(open_count), f"of {len(own['positions'])}"),
-            ("Executed legs", number(len(own["trades"])), f"{refused} refused"),
-            ("Decisions", number(len(own["decisions"])), f"{sum(row['action'] == 'INVALID' for row in own['decisions'])} invalid"),
         ]
     )
 

@@ -10,15 +10,15 @@ import orjson
 
 from bellwether.pages import columns
 from bellwether.pages.columns import build_column, build_table
-from bellwether.pages.model import Cell, Note, Page, Part, Section, Stats, Text, TextEntry, Texts
+from bellwether.pages.model import Cell, Note, Page, Part, Section, Text, TextEntry, Texts
 from bellwether.pages.render import File, render
-from bellwether.pages.values import money, number, text, yes_no
+from bellwether.pages.values import money, text, yes_no
 from bellwether.site.paths import agent_path, cohort_path, decision_path, market_path
 
 #: Rows of a table of the arena.
 Rows = Sequence[Mapping[str, Any]]
 #: Columns with sections of their own.
-_TEXTS = ("decision", "reasoning", "message", "action", "state", "legs", "cash")
+_TEXTS = ("decision", "reasoning", "message")
 
 
 def market_cell(questions: Mapping[str, str], market_id: str) -> Cell:
@@ -79,7 +79,6 @@ def page(
     if decision["decision"]:
         parsed = Text("Parsed decision, in JSON", _indent_json(decision["decision"]), open=False)
     sections = [
-        Section("", [_headline(decision, legs, len(refused))]),
         Section("What the agent saw", [Texts("said", prompts) if prompts else Note("The warehouse has no prompt of this decision.")]),
         Section("What it answered", [reasons, *wrong, *([Texts("answers", answers)] if answers else [])]),
         Section("What was executed, and the result", [_legs(legs)]),
@@ -90,25 +89,6 @@ def page(
     above = [("Arena", "arena/index.html"), (f"Cohort of {week}", cohort_path(week)), (agent["family"], agent_path(agent["agent_id"]))]
     lead = f"The decision of the week of {decision['week']}. A leg is one bet or sale of a decision."
     yield from render(Page(decision_path(decision["decision_id"]), title, lead, sections, above))
-
-
-def _headline(decision: Mapping[str, Any], legs: Rows, refused: int) -> Stats:
-    # A position (market and side) counts once even if several legs trade it.
-    gains = {(leg["market_id"], leg["side"]): float(leg["realized"]) for leg in legs if leg["realized"] is not None}
-    return Stats(
-        [
-            ("Action", text(decision["action"] or decision["state"]), decision["state"] if decision["action"] else ""),
-            ("Cash before it", money(decision["cash"]), ""),
-            ("Executed legs", number(len(legs)), f"of {decision['legs'] or 0}"),
-            ("Refused legs", number(refused), ""),
-            ("Traded", money(sum(leg["amount"] for leg in legs)) if legs else Cell("–"), "of all executed legs"),
-            (
-                "Gain of the positions",
-                money(sum(gains.values()), signed=True) if gains else Cell("–"),
-                "over all decisions that traded them, without fees",
-            ),
-        ]
-    )
 
 
 def _indent_json(decision: str) -> str:

@@ -12,9 +12,9 @@ import polars as pl
 from bellwether.figures.canvas import palette
 from bellwether.pages import charts
 from bellwether.pages.columns import build_column, build_table
-from bellwether.pages.model import Cell, Note, Page, Part, Section, Stats
+from bellwether.pages.model import Note, Page, Part, Section
 from bellwether.pages.render import File, render
-from bellwether.pages.values import cast_decimals, finite, group_rows, minute, money, number, price, text, thin_indices, timestamp
+from bellwether.pages.values import cast_decimals, finite, group_rows, minute, number, text, thin_indices, timestamp
 from bellwether.site.arena_agents import Books
 from bellwether.site.paths import agent_path, market_path
 from bellwether.site.source import SiteSource
@@ -107,7 +107,6 @@ def _page(name: str, own_rows: dict[str, Rows]) -> Iterator[File]:
     title = text(about.get("question", name)).text
     tables = _tables(own_rows)
     sections = [
-        Section("", [_headline(own_rows)]),
         Section("Positions", [tables["positions"]]),
         Section("Price", _prices(own_rows["prices"])),
         Section("Trades", [tables["trades"]]),
@@ -118,28 +117,6 @@ def _page(name: str, own_rows: dict[str, Rows]) -> Iterator[File]:
         category = f"{text(about['category']).text}; " if about["category"] else ""
         lead += f"; {category}outcomes {', '.join(about['outcomes'])}; ends {timestamp(about['closes_at']).text}."
     yield from render(Page(market_path(name), title, lead, sections, _ABOVE))
-
-
-def _headline(own_rows: Mapping[str, Rows]) -> Stats:
-    """Build the headline numbers of a market."""
-    trades, positions, prices, settlements = (own_rows[name] for name in ("trades", "positions", "prices", "settlements"))
-    last = max(prices, key=lambda row: row["at"], default=None)
-    gains = [row["realized"] for row in positions if row["realized"] is not None]
-    settlement = settlements[-1] if settlements else None
-    return Stats(
-        [
-            (
-                "Resolution",
-                text(settlement["winner"] or settlement["result"] if settlement else "open"),
-                settlement["rule"] if settlement else "",
-            ),
-            ("Last price", price(last["price"] if last else None), f"of {last['outcome']}" if last else ""),
-            ("Agents", number(len({row["agent_id"] for row in trades})), f"{len(positions)} positions"),
-            ("Trades", number(len(trades)), ""),
-            ("Traded", money(sum(row["amount"] for row in trades)), "by all agents"),
-            ("Gain", money(sum(gains), signed=True) if gains else Cell("–"), "of all positions"),
-        ]
-    )
 
 
 def _prices(prices: Rows) -> list[Part]:

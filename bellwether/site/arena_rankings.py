@@ -16,7 +16,7 @@ from bellwether.figures.reliability import diagram_rows
 from bellwether.pages import charts, columns
 from bellwether.pages.columns import Shown, build_column, build_table
 from bellwether.pages.model import Cell, Head, Note, Part
-from bellwether.pages.values import add_bars, finite, interval, interval_note, leader, number, percent, rank, slug, text
+from bellwether.pages.values import add_bars, finite, interval, interval_note, number, percent, rank, slug, text
 from bellwether.site.paths import family_path
 from bellwether.site.source import SiteSource
 from bellwether.tables.arena_rankings import GROUP
@@ -129,17 +129,6 @@ def metric_title(metric: str) -> str:
 def define(metric: str) -> str:
     """Return the definition of a metric."""
     return _METRICS[metric][3] if metric in _METRICS else columns.definition("arena/leaderboard", metric)
-
-
-def leader_tiles(ranking: Ranking) -> list[tuple[str, Cell, str]]:
-    """Build the headline numbers of the family that leads a ranking: name and leading metrics. Tied leaders have only the first metric."""
-    names = ranking.leaders
-    led = leader([text(name, family_path(name)) for name in names], "no family is ranked")
-    tiles = [("Leader", led, f"of {len(ranking.families)} families")]
-    if names:
-        metrics = ranking.metrics if len(names) == 1 else ranking.metrics[:1]
-        tiles += [metric_tile(ranking, metric, names[0]) for metric in metrics]
-    return tiles
 
 
 def metric_tile(ranking: Ranking, metric: str, family: str) -> tuple[str, Cell, str]:

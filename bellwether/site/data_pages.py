@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -173,19 +172,3 @@ def csv(frame: pl.DataFrame) -> bytes:
     """Format a frame as CSV. A text that a spreadsheet would read as a formula gets a leading apostrophe."""
     lists = [pl.col(one).cast(pl.List(pl.String)).list.join("; ") for one, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
     return neutralise_formulas(frame.with_columns(lists)).write_csv().encode()
-
-
-#: Constant time of the files of an archive: equal rows give equal bytes.
-_TIME = (1980, 1, 1, 0, 0, 0)
-
-
-def archive(tables: Mapping[str, pl.DataFrame]) -> bytes:
-    """Build a zip archive with `data/NAME.parquet` and `csv/NAME.csv` for each table; equal rows give equal bytes."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as zip_file:
-        for name, rows in tables.items():
-            parquet = io.BytesIO()
-            rows.write_parquet(parquet, compression="zstd")
-            zip_file.writestr(zipfile.ZipInfo(f"data/{name}.parquet", _TIME), parquet.getvalue(), zipfile.ZIP_STORED)
-            zip_file.writestr(zipfile.ZipInfo(f"csv/{name}.csv", _TIME), csv(rows), zipfile.ZIP_DEFLATED)
-    return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""Page of a forecaster (a model or baseline) in a release: headline numbers, calibration, strengths and weaknesses, all forecasts, all metrics."""
+"""Page of a forecaster (a model or baseline) in a release: headline numbers, calibration, categories, all forecasts, all metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 from bellwether.figures.reliability import diagram_rows
 from bellwether.formatting import rounded_down
 from bellwether.pages import charts, columns
-from bellwether.pages.columns import Row, Shown, build_column, build_table
+from bellwether.pages.columns import Row, build_column, build_table
 from bellwether.pages.model import Cell, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import finite, group_rows, interval, interval_note, number, p_value, percent, price, text, yes_no
@@ -32,7 +32,7 @@ def pages(material: ReleaseData) -> Iterator[File]:
         sections = [
             Section("", [_headline(line, ranked)]),
             Section.even("Calibration", _calibration(name, drawn.get((name,)), material.colours[name])),
-            Section.even("Strengths and weaknesses", _strengths(material, line, own_answers, own_scores)),
+            Section("Categories", [_categories(line, own_scores, material.colours[name])]),
             Section("Its forecasts", [_answers(material.name, own_answers)]),
             Section("Every metric", [_scores(own_scores)]),
         ]
@@ -72,36 +72,30 @@ def _calibration(name: str, bins: pl.DataFrame | None, colour: str) -> list[Part
     return [charts.reliability(title, rows, {name: colour}), charts.distribution("Distribution of its forecasts", bars, colour)]
 
 
-def _strengths(material: ReleaseData, line: Row, answers: list[dict[str, Any]], scores: list[dict[str, Any]]) -> list[Part]:
-    """Build the chart of a forecaster's scores by category, and the tables of the ten best and ten worst questions."""
+def _categories(line: Row, scores: list[dict[str, Any]], colour: str) -> Part:
+    """Build the chart of a forecaster's scores by category. line: row of the leaderboard."""
     rows = [
         {"name": row["scope"].partition(":")[2], "value": row["value"], "lower": finite(row["lower"]), "upper": finite(row["upper"])}
         for row in scores
         if row["metric"] == "brier" and row["scope"].startswith("category:") and finite(row["value"]) is not None
     ]
+    if not rows:
+        return Note("The warehouse has no scores of this forecaster by category.")
     rows.sort(key=lambda row: (row["value"], row["name"]))
-    parts: list[Part] = []
-    if rows:
-        rows.insert(0, {"name": "all questions", "value": line["brier"], "lower": line["brier_lower"], "upper": line["brier_upper"]})
-        # Sorted, so that all pages share one cached chart specification per colour.
-        every = dict.fromkeys(sorted(str(row["name"]) for row in rows), material.colours[line["forecaster"]])
-        parts.append(charts.intervals("Brier score by category, best first", "Brier score", rows, every))
-    scored = sorted((row for row in answers if row["brier"] is not None and not row["could_know"]), key=lambda row: row["brier"])
-    shown = _answer_columns(material.name)
-    for caption, chosen in (("Best ten questions", scored[:10]), ("Worst ten questions", scored[::-1][:10])):
-        parts.append(
-            build_table("benchmark/forecasts", caption, chosen, *(shown[title] for title in ("Question", "Yes", "Outcome", "Brier")))
-        )
-    return parts
+    rows.insert(0, {"name": "all questions", "value": line["brier"], "lower": line["brier_lower"], "upper": line["brier_upper"]})
+    # Sorted, so that all pages share one cached chart specification per colour.
+    every = dict.fromkeys(sorted(str(row["name"]) for row in rows), colour)
+    return charts.intervals("Brier score by category, best first", "Brier score", rows, every)
 
 
-def _answer_columns(release: str) -> dict[str, Shown]:
-    """Build the columns of forecasts, by title."""
-
+def _answers(release: str, answers: list[dict[str, Any]]) -> Part:
     def question(row: Row) -> Cell:
         return text(row["question"] or row["question_id"], question_path(release, row["question_id"]) if row["question"] else "")
 
-    shown = [
+    return build_table(
+        "benchmark/forecasts",
+        "One row per question",
+        answers,
         build_column("Question", question),
         build_column("Category", lambda row: text(row["category"])),
         build_column(
@@ -115,14 +109,10 @@ def _answer_columns(release: str) -> dict[str, Shown]:
         ),
         build_column("Cost", lambda row: columns.cost(row["cost"]), numeric=True),
         build_column("Problem", lambda row: text(row["error"]), "why there is no forecast"),
-    ]
-    return {one.head.text: one for one in shown}
-
-
-def _answers(release: str, answers: list[dict[str, Any]]) -> Part:
-    filters, search = ("Category", "Outcome", "Known outcome"), ("Question", "Category", "Problem")
-    shown = _answer_columns(release).values()
-    return build_table("benchmark/forecasts", "One row per question", answers, *shown, filters=filters, search=search, name="forecasts")
+        filters=("Category", "Outcome", "Known outcome"),
+        search=("Question", "Category", "Problem"),
+        name="forecasts",
+    )
 
 
 def _scores(scores: list[dict[str, Any]]) -> Part:

@@ -84,7 +84,7 @@ def _trading(source: SiteSource) -> list[Part]:
     table = build_table(
         "replay/summary", "Agents by mean P&L of an episode", leading.iter_rows(named=True), trading.trader_column(), trading.mean_column()
     )
-    stats = Stats([trading.leader_tiles(summary)[0], _newest(source, "replay")])
+    stats = Stats([("Agents", number(summary["agent"].n_unique()), ""), _newest(source, "replay")])
     return [stats, table, Links([Cell("All agents and episodes", href="trading/index.html")])]
 
 

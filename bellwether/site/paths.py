@@ -45,11 +45,6 @@ def cohort_path(week: object) -> str:
     return f"arena/cohort/{week}/index.html"
 
 
-def archive_path(week: object) -> str:
-    """Return the path of the zip archive of a cohort's rows."""
-    return f"arena/cohort/{week}/cohort.zip"
-
-
 def agent_path(agent_id: str) -> str:
     """Return the path of an arena agent's page. Agent ids have the form cohort/family."""
     week, _, family = agent_id.partition("/")

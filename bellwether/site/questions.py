@@ -9,9 +9,9 @@ import polars as pl
 
 from bellwether.pages import charts
 from bellwether.pages.columns import build_column, build_table
-from bellwether.pages.model import Cell, Facts, Note, Page, Part, Section, Stats, Text, Texts
+from bellwether.pages.model import Cell, Facts, Note, Page, Part, Section, Text, Texts
 from bellwether.pages.render import File, render
-from bellwether.pages.values import any_value, finite, group_rows, leader, minute, number, price, text, timestamp, yes_no
+from bellwether.pages.values import any_value, finite, group_rows, minute, number, price, text, timestamp, yes_no
 from bellwether.site import texts
 from bellwether.site.paths import forecaster_path, question_path, release_path
 from bellwether.site.release import ReleaseData
@@ -56,7 +56,6 @@ def _page(
     if title != row["question"]:
         texts.insert(0, Text("The whole question", row["question"]))
     sections = [
-        Section("", [_headline(row, answers)]),
         Section("Price and forecasts over time", [*_price(material, prices, answers), Facts(_facts(row, evidence))], (8, 4)),
         Section("Forecasts", [_answers(material, row["id"], answers)]),
         Section("Text", texts),
@@ -65,22 +64,6 @@ def _page(
     above = [("Benchmark", "benchmark/index.html"), (material.name, release_path(material.name))]
     lead = f"Question {row['ordinal']} of {material.name}: {text(row['category'], most=60).text}; the outcome was {row['ground_truth']}."
     yield from render(Page(question_path(material.name, row["id"]), title, lead, sections, above))
-
-
-def _headline(row: dict[str, Any], answers: list[dict[str, Any]]) -> Stats:
-    scored = [one for one in answers if one["brier"] is not None and not one["could_know"]]
-    mean = sum(one["brier"] for one in scored) / len(scored) if scored else None
-    best = [text(one["forecaster"]) for one in scored if one["brier"] == scored[0]["brier"]]
-    return Stats(
-        [
-            ("Outcome", text(row["ground_truth"]), "as the venue settled it"),
-            ("Price 24 h before", price(row["price_24h"]), "probability of yes"),
-            ("Forecasts that count", number(len(scored)), f"of {len(answers)}"),
-            ("Mean Brier score", number(mean, 3), "lower is better"),
-            ("Best forecast", leader(best, "–"), f"Brier {number(scored[0]['brier'], 3).text}" if best else ""),
-            ("Closed", timestamp(row["close_time"].date()), ""),
-        ]
-    )
 
 
 def _facts(row: dict[str, Any], evidence: dict[str, Any] | None) -> list[tuple[str, Cell]]:
@@ -93,7 +76,7 @@ def _facts(row: dict[str, Any], evidence: dict[str, Any] | None) -> list[tuple[s
         ("Closed", timestamp(row["close_time"])),
         ("Settled", timestamp(row["settled_at"])),
     ]
-    facts += [(f"Price {name} before the close", price(row[f"price_{name}"])) for name in HORIZONS if name != "24h"]
+    facts += [(f"Price {name} before the close", price(row[f"price_{name}"])) for name in HORIZONS]
     if evidence:
         facts += [(f"Evidence: {name.replace('_', ' ')}", any_value(value)) for name, value in evidence.items() if value is not None]
     return facts

@@ -8,9 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.calibration import reliability_bands
 from bellwether.figures.intervals import difference_cells
-from bellwether.figures.reliability import diagram_rows
+from bellwether.figures.reliability import consistency_bands, diagram_rows
 from bellwether.formatting import rounded_down
 from bellwether.pages import charts, columns
 from bellwether.pages.columns import Shown, build_column, build_table, estimate_column, hidden_columns
@@ -20,8 +19,6 @@ from bellwether.pages.values import finite, leader, number, percent, rank, text,
 from bellwether.site.paths import download_path, forecaster_path, question_path, release_path
 from bellwether.site.source import SiteSource
 
-#: Resamples of a band; more would take a quarter of a build.
-_RESAMPLES = 200
 #: Title of all questions of a release, and beginnings of the titles of some of them.
 _WHOLE = "all questions"
 _SCOPES = {"category": "category: ", "horizon": "days before the close: ", "distance": "days after the knowledge cutoff: "}
@@ -75,26 +72,11 @@ def read_release(source: SiteSource, name: str, colours: dict[str, str]) -> Rele
         .with_columns(brier=(pl.col("p_yes") - pl.col("yes")) ** 2)
     )
     banded = frames["reliability"].join(
-        consistency_bands(answers, frames["questions"]), on=["forecaster", "bin"], how="left", maintain_order="left"
+        consistency_bands(forecasts, frames["questions"]), on=["forecaster", "bin"], how="left", maintain_order="left"
     )
     scored = source.rows(_BOARD) and source.rows("benchmark/scores") and forecasts.height
     lines = source.query("leaderboard", release=name) if scored else pl.DataFrame()
     return ReleaseData(name, colours, lines, frames["questions"], scores, banded, frames["comparisons"], forecasts, answers)
-
-
-def consistency_bands(answers: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """Compute where the observed frequency of each reliability bin would lie if the forecasts were calibrated: forecaster, bin, low and high.
-
-    For a calibrated forecaster, 95 % of the frequencies of yes lie between low and high. answers: question_id, forecaster, p_yes and could_know, one
-    row per question and forecaster. questions: id, cluster. A bin without forecasts has no row.
-    """
-    scored = answers.filter(pl.col("p_yes").is_not_null() & ~pl.col("could_know"))
-    scored = scored.join(questions.select("id", "cluster"), left_on="question_id", right_on="id").sort("forecaster", "question_id")
-    parts = [pl.DataFrame(schema={"forecaster": pl.String, "bin": pl.Int32, "low": pl.Float64, "high": pl.Float64})]
-    for (name,), part in scored.group_by("forecaster", maintain_order=True):
-        bands = reliability_bands(part["p_yes"], part["cluster"], resamples=_RESAMPLES)
-        parts.append(bands.drop_nulls("lower").select(pl.lit(name).alias("forecaster"), "bin", low="lower", high="upper"))
-    return pl.concat(parts)
 
 
 def pages(material: ReleaseData) -> Iterator[File]:

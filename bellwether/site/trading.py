@@ -11,26 +11,25 @@ import polars as pl
 
 from bellwether.figures.canvas import palette
 from bellwether.figures.equity import extremes
-from bellwether.figures.statistics import weighted_spread
 from bellwether.formatting import counted
 from bellwether.pages import charts, columns
 from bellwether.pages.charts import Colours
 from bellwether.pages.columns import Row, Shown, build_column, build_table, estimate_column, hidden_columns
 from bellwether.pages.model import Cell, Chart, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import cast_decimals, earning, finite, group_rows, money, number, percent, text, timestamp
+from bellwether.pages.values import cast_decimals, earning, group_rows, money, number, percent, text
 from bellwether.replay.results import tear_sheet
-from bellwether.replay.results.summary import LEAST_EPISODES, describe_winners, find_winners, sort_by_pnl
+from bellwether.replay.results.summary import describe_winners, find_winners, sort_by_pnl
 from bellwether.replay.results.tear_sheet import BOOK_NOTE, book_chart, book_rows
 from bellwether.replay.results.text_tables import queue_note
 from bellwether.site.paths import episode_path, run_path, trader_path
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
-from bellwether.tables.replay import BOOK_LEVELS, BOOK_PRICES, HORIZONS_S
+from bellwether.tables.replay import BOOK_PRICES
 
 #: Columns of replay/books that are read.
 BOOK_COLUMNS = (
-    "ticker", "at", "bid", "ask", "bid_depth", "ask_depth", "bid_prices", "bid_sizes", "ask_prices", "ask_sizes", "traded", "trade_price"
+    "ticker", "at", "bid", "ask", "bid_prices", "bid_sizes", "ask_prices", "ask_sizes", "traded", "trade_price"
 )  # fmt: skip
 #: Maximum of drawn markets.
 _BOOK_CHARTS = 8
@@ -41,10 +40,6 @@ _EQUITY = ("agent", "at", "equity")
 #: Amounts of a market, and columns of replay/market_pnl that are read.
 _AMOUNTS = ("trading_pnl", "settlement_pnl", "unrealised", "fees", "pnl")
 _MARKET_COLUMNS = ("agent", "episode", "ticker", "fills", *_AMOUNTS)
-#: Maximum of best markets, and of worst ones.
-_MARKETS = 10
-#: Definition of the ratio per episode.
-_RATIO = "mean P&L of an episode over its standard deviation, not annualised; from three settled episodes"
 #: Points of a curve in a chart of several.
 _POINTS = 100
 
@@ -68,15 +63,6 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
         digest = source.digest(*_TABLES, starts=str(name))
         part = runs.filter(pl.col("episode") == name)
         yield Unit(f"episode {name}", key(name, digest, of_names), partial(_episode, source, str(name), markets, part, of_names))
-
-
-def ratios_of(runs: pl.DataFrame) -> dict[tuple[str, str], float]:
-    """Compute the mean P&L per episode divided by the standard deviation, by agent and rules. Only with three or more settled episodes."""
-    settled = runs.filter(~pl.col("unsettled")).group_by("agent", "rules").agg(pl.len(), pl.col("pnl").cast(pl.Float64).alias("pnl"))
-    ratios = settled.filter(pl.col("len") >= LEAST_EPISODES).select(
-        "agent", "rules", ratio=pl.col("pnl").list.mean() / pl.col("pnl").list.std()
-    )
-    return {(agent, rules): ratio for agent, rules, ratio in ratios.iter_rows() if finite(ratio) is not None}
 
 
 #: Column of the P&L over sampled queue histories.
@@ -117,31 +103,11 @@ def _overview(
     lead = (
         "Recorded markets, replayed order by order. An episode is the recording of one event; an agent trades it against the recorded book."
     )
-    totals = [
-        ("Markets", number(episodes.height), f"of {episodes['episode'].n_unique()} episodes"),
-        ("Recorded trades", number(episodes["trades"].sum()), f"{number(episodes['volume'].sum(), 0).text} contracts"),
-        ("Fills", number(runs["fills"].sum()), f"of {number(runs['orders'].sum()).text} orders in {runs.height} backtests"),
-    ]
-    sections = [Section("", [Stats([*leader_tiles(summary)[:1], *totals])])] if summary.height else []
-    sections += [Section("Agents", [_agents(summary, ratios_of(runs))]), Section("Episodes", [_episodes(episodes, runs)])]
+    sections = [Section("Agents", [_agents(summary)]), Section("Episodes", [_episodes(episodes, runs)])]
     yield from render(Page("trading/index.html", "Trading", lead, sections))
     for (name,), part in runs.group_by("agent", maintain_order=True):
         mine = pl.col("agent") == name
         yield from _agent(str(name), part, summary.filter(mine), markets.filter(mine), colours)
-
-
-def leader_tiles(summary: pl.DataFrame) -> list[tuple[str, Cell, str]]:
-    """Build the headline numbers of the agent with the highest mean P&L over at least three episodes. summary: rows of replay/summary."""
-    compared = summary.filter(pl.col("episodes") >= LEAST_EPISODES)
-    winners = find_winners(compared, "pnl_mean")
-    if len(winners) != 1:
-        none = describe_winners(compared, winners, "pnl_mean") if compared.height else f"No leader: fewer than {LEAST_EPISODES} episodes"
-        return [("Leader", Cell(none), f"of {summary['agent'].n_unique()} agents")]
-    best = winners[0]
-    return [
-        ("Leader", text(best["agent"], trader_path(best["agent"])), f"of {summary['agent'].n_unique()} agents"),
-        ("Mean P&L", money(best["pnl_mean"], signed=True), _spread_note(best)),
-    ]
 
 
 def _spread_note(row: Row) -> str:
@@ -150,12 +116,8 @@ def _spread_note(row: Row) -> str:
     return f"from {ends[0]} to {ends[1]} in {counted(row['episodes'], 'episode')}" if row["episodes"] else ""
 
 
-def _agents(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float]) -> Part:
+def _agents(summary: pl.DataFrame) -> Part:
     table = "replay/summary"
-
-    def ratio(row: Row) -> Cell:
-        return number(ratios.get((row["agent"], row["rules"])), 2)
-
     return build_table(
         table,
         "Agents over all their episodes, by P&L",
@@ -166,7 +128,6 @@ def _agents(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float]) -> P
         _QUEUES,
         build_column("Mean return", lambda row: earning(row["return_mean"]), columns.definition(table, "return_mean"), numeric=True),
         "max_drawdown",
-        build_column("Ratio", ratio, _RATIO, numeric=True),
         *hidden_columns(table, "fill_ratio_mean", "contracts", "fees", "profitable", "queue_profitable", "rules"),
         filters=("Rules",),
         search=("Agent",),
@@ -233,72 +194,46 @@ def _runs(caption: str, runs: pl.DataFrame, first: Shown, **options: Any) -> Par
 
 def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
     first = build_column("Episode", lambda row: text(row["episode"], run_path(row["episode"], name)))
-    ratios = ratios_of(runs)
-    sections = [Section(line["rules"], [_headline(line, ratios)]) for line in summary.iter_rows(named=True)]
+    cells = {"episode": lambda row: text(row["episode"], run_path(row["episode"], name))}
+    by_market = build_table(
+        "replay/market_pnl",
+        f"Markets of {name}, best first",
+        cast_decimals(markets.sort(["pnl", "episode", "ticker"], descending=[True, False, False])).iter_rows(named=True),
+        *("ticker", "episode", "fills", *_AMOUNTS),
+        cells=cells,
+        search=("Market", "Episode"),
+        empty="No market was traded.",
+        name="markets",
+    )
+    sections = [Section(line["rules"], [_headline(line)]) for line in summary.iter_rows(named=True)]
     sections += [
-        Section.even("Equity and drawdown", _cumulative(name, runs, colours)),
+        Section("P&L over episodes", [_cumulative(name, runs, colours)]),
         Section("Episodes", [_runs(f"Episodes of {name}", runs, first, search=("Episode", "Failure"), name="episodes")]),
-        Section("P&L by market", [_best_and_worst(name, markets)]),
-        Section("Markouts", [_markouts(runs, colours[name])]),
+        Section("P&L by market", [by_market]),
     ]
     yield from render(Page(trader_path(name), name, f"A tear sheet over {runs.height} episodes.", sections, _ABOVE))
 
 
-def _headline(line: Row, ratios: Mapping[tuple[str, str], float]) -> Stats:
+def _headline(line: Row) -> Stats:
     return Stats(
         [
             ("P&L", money(line["pnl"], signed=True), f"{counted(line['episodes'], 'episode')}; {queue_note(line)}"),
             ("Mean P&L", money(line["pnl_mean"], signed=True), _spread_note(line)),
-            ("Ratio per episode", number(ratios.get((line["agent"], line["rules"])), 2), "mean over deviation of P&L, not annualised"),
             ("Largest drawdown", percent(line["max_drawdown"], 2), "of an episode"),
             ("Profitable", percent(line["profitable"]), "of the episodes"),
         ]
     )
 
 
-def _best_and_worst(name: str, markets: pl.DataFrame) -> Part:
-    """Build the table of the markets on which an agent gained and lost the most. name: the agent."""
-    ranked = cast_decimals(markets.sort(["pnl", "episode", "ticker"], descending=[True, False, False]))
-    is_whole = ranked.height <= 2 * _MARKETS
-    ends = ranked if is_whole else pl.concat([ranked.head(_MARKETS), ranked.tail(_MARKETS)])
-    caption = f"All {ranked.height} markets" if is_whole else f"Best and worst {_MARKETS} of {ranked.height} markets"
-    cells = {"episode": lambda row: text(row["episode"], run_path(row["episode"], name))}
-    rows = ends.iter_rows(named=True)
-    return build_table(
-        "replay/market_pnl", caption, rows, "ticker", "episode", "fills", *_AMOUNTS, cells=cells, empty="No market was traded."
-    )
-
-
-def _markouts(runs: pl.DataFrame, colour: str) -> Chart | Note:
-    """Build a chart of the mean markout of maker fills, weighted by contracts, at several times after the fill."""
-    weighted = runs.with_columns(size=pl.col("contracts").cast(pl.Float64) * pl.col("maker_share"))
+def _cumulative(name: str, runs: pl.DataFrame, colours: dict[str, str]) -> Chart:
+    """Build the chart of an agent's P&L, cumulated over episodes in the order of settlement."""
     rows = []
-    for horizon in HORIZONS_S:
-        value, lower, upper = weighted_spread(weighted, "episode", f"adverse_selection_{horizon}s", "size")
-        if value is not None:
-            rows.append({"name": f"after {horizon} s", "value": value, "lower": lower, "upper": upper})
-    if not rows:
-        return Note("No maker fill has a markout.")
-    title = "Mean markout of maker fills, and those of the lowest and the highest episode"
-    return charts.intervals(title, "dollars per contract", rows, {str(row["name"]): colour for row in rows}, reference=0.0)
-
-
-def _cumulative(name: str, runs: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
-    """Build charts of an agent's P&L, cumulated over episodes in the order of settlement, and of its drawdown."""
-    rows, falls = [], []
     several = runs["rules"].n_unique() > 1
     for (rules,), part in runs.sort("settled_at", "episode", nulls_last=True).group_by("rules", maintain_order=True):
-        line, total, peak = rules if several else name, 0.0, 0.0
-        for place, pnl in enumerate([0.0, *part["pnl"].cast(pl.Float64)]):
-            total += pnl
-            peak = max(peak, total)
-            rows.append({"name": line, "x": place, "y": round(total, 6)})
-            falls.append({"name": line, "x": place, "y": round(total - peak, 6)})
+        totals = pl.concat([pl.Series("pnl", [0.0]), part["pnl"].cast(pl.Float64)]).cum_sum().round(6)
+        rows += [{"name": rules if several else name, "x": place, "y": total} for place, total in enumerate(totals)]
     lines = dict(palette(str(row["name"]) for row in rows)) if several else {name: colours[name]}
-    return [
-        charts.lines("Cumulative P&L over episodes", "episodes", "dollars", rows, lines, time=False),
-        charts.lines("Drawdown of the cumulative P&L from its peak", "episodes", "dollars", falls, lines, time=False),
-    ]
+    return charts.lines("Cumulative P&L over episodes", "episodes", "dollars", rows, lines, time=False)
 
 
 def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
@@ -319,9 +254,7 @@ def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.Data
         parts.append(charts.lines("Equity", "UTC", "dollars", curves, colours, first=first))
     fills = sorted((row for part in rows["fills"].values() for row in part), key=lambda row: row["filled_at"])
     recorded = source.frame("replay/books", *BOOK_COLUMNS, episode=name)
-    sections = [Section("", [_episode_headline(markets, ranked)]), Section("Agents", parts)]
-    sections.append(Section("Book", book_parts(recorded, fills)))
-    sections.append(Section("Markets", [_markets(markets)]))
+    sections = [Section("Agents", parts), Section("Book", book_parts(recorded, fills)), Section("Markets", [_markets(markets)])]
     warnings = sorted({one for row in markets["warnings"].to_list() for one in row or ()})
     if warnings:
         sections.append(Section("Warnings of the validation", [Note(one) for one in warnings]))
@@ -333,22 +266,6 @@ def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.Data
     for run in runs.iter_rows(named=True):
         own = {one: part.get(run["agent"], []) for one, part in rows.items()}
         yield from _run(run, title, colours, equity=equity.get(run["agent"], []), book=book, markets=own.pop("market_pnl"), **own)
-
-
-def _episode_headline(markets: pl.DataFrame, ranked: pl.DataFrame) -> Stats:
-    """Build the headline numbers of an episode. ranked: the episode's backtests, the highest P&L first."""
-    best, pnl = winner_cells(ranked)
-    settled = markets["settled_at"].max()
-    return Stats(
-        [
-            ("Best agent", best, f"of {ranked.height}"),
-            ("Its P&L", pnl, ""),
-            ("Markets", number(markets.height), f"{(markets['result'] == 'YES').sum()} settled as YES"),
-            ("Recorded trades", number(markets["trades"].sum()), f"{number(markets['volume'].sum(), 0).text} contracts"),
-            ("Fills", number(ranked["fills"].sum()), f"of {number(ranked['orders'].sum()).text} orders"),
-            ("Settled", timestamp(settled.date() if settled else None), ""),  # type: ignore[union-attr]
-        ]
-    )
 
 
 def _run(run: dict[str, Any], title: str, colours: dict[str, str], **rows: Any) -> Iterator[File]:
@@ -370,9 +287,7 @@ def _markets(markets: pl.DataFrame) -> Part:
 
 
 def book_parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[Part]:
-    """Build heat maps and depth charts of the episode's most active markets. books: rows of replay/books. fills: of all agents, with numbers as
-    floats.
-    """
+    """Build the heat map of the episode's most active markets. books: rows of replay/books. fills: of all agents, with numbers as floats."""
     if not books.height:
         return [Note("The warehouse has no books of this episode yet.")]
     # The sum of both prices is null if a side is empty.
@@ -384,12 +299,4 @@ def book_parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[
     note += "or the market was closed."
     if activity.height > len(drawn_tickers):
         note += f" The charts show the {len(drawn_tickers)} of {activity.height} markets with the most price changes; the table replay.books, under Data, has all."
-    depths = [
-        {name: row[name] for name in ("name", "x", "until", "bid_depth", "ask_depth")} for name in drawn_tickers for row in rows[name]
-    ]
-    title = f"Contracts at the best {BOOK_LEVELS} prices of each side: bids above, asks below"
-    return [
-        Note(note),
-        book_chart("Contracts at each price over time, with trades and fills", drawn_tickers, rows, fills),
-        charts.depths(title, depths, dict(palette(drawn_tickers)), drawn_tickers[:1]),
-    ]
+    return [Note(note), book_chart("Contracts at each price over time, with trades and fills", drawn_tickers, rows, fills)]

@@ -16,7 +16,6 @@ from assets.raw import runs
 from bellwether import checks
 from bellwether.checks import CheckOutcome
 from bellwether.errors import BellwetherError, QualityError
-from bellwether.figures import canvas
 from bellwether.forecasting import forecaster
 from bellwether.tables import table
 from orchestration.asset_declarations import key
@@ -35,7 +34,6 @@ TABLES = ("benchmark/forecasts", "benchmark/scores")
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """A home with the questions of a release and nothing else."""
-    monkeypatch.setattr(canvas, "png", lambda *_: b"\x89PNG")
     with home_with_questions(tmp_path, RELEASE, *BASELINES, count=6) as found:
         yield found
 

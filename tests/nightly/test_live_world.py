@@ -15,12 +15,12 @@ from bellwether.sandbox import Clock, Site, create_app, serve
 #: The command with three forecasters and without pictures, which the demo covers.
 FRUGAL = """
 from bellwether import forecasting
-from bellwether.figures import canvas
+from bellwether.pages import charts
 from cli.main import main
 
 competitors = forecasting.competitors
 forecasting.competitors = lambda: {name: competitors()[name] for name in ("market-1h", "base-rate", "always-half")}
-canvas.png = lambda *_: b"\\x89PNG"
+charts.png = lambda *_: b"\\x89PNG"
 main()
 """
 REGISTRY = """

@@ -23,7 +23,7 @@ def run(code: str, *words: str, cwd: Path = ROOT, seed: str = "0") -> str:
     ("code", "heavy"),
     [
         (
-            "import bellwether.calibration.scores, bellwether.kalshibench, bellwether.report.figures",
+            "import bellwether.calibration.scores, bellwether.kalshibench, bellwether.report.writer",
             {"sklearn", "scipy", "altair", "pandas", "great_expectations", "dagster"},
         ),
         (

@@ -13,9 +13,6 @@ import polars as pl
 from bellwether.formatting import NOTHING, money
 from bellwether.replay.units import MICROS
 
-#: Minimum number of episodes for a leader.
-LEAST_EPISODES = 3
-
 
 def select_counted(rows: pl.DataFrame, *, unsettled: bool) -> pl.DataFrame:
     """Return the rows that summaries count: runs of single episodes (those of several if an agent has only these), and unsettled ones only

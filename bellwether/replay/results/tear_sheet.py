@@ -7,29 +7,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
-from bellwether.figures.books import book_panels
-from bellwether.figures.canvas import MOST_PANELS, palette
+from bellwether.figures.canvas import palette
 from bellwether.figures.equity import add_drawdown
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Chart, Facts, Head, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.values import cast_decimals, earning, instant, money, number, percent, seconds, text, thin_indices, timestamp, yes_no
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
-from bellwether.replay.results.markouts import tops_of
 from bellwether.replay.results.metrics import end_time
 from bellwether.replay.results.text_tables import format_signed, queue_note
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, HORIZONS_S, MARKET_PNL, ORDERS
 
 if TYPE_CHECKING:
     from bellwether.replay.run_record import RunRecord
-    from bellwether.replay.tape.layout import Tape
 
 #: Numbers that the page shows above the further ones, or that have no plain value.
 _SHOWN = ("pnl", "return", "max_drawdown", "fill_ratio", "fees", "sharpe", "sharpe_annualised", "queue_pnls")
@@ -174,28 +169,13 @@ def book_rows(book: pl.DataFrame, most: int = _INSTANTS) -> dict[str, Rows]:
             until=pl.col("at").shift(-1).fill_null(pl.col("at")).dt.strftime(_AT),
             name=pl.lit(ticker),
         )
-        by_market[str(ticker)] = rows.select("name", "x", "until", *_BOOK, "bid_depth", "ask_depth").rows(named=True)
+        by_market[str(ticker)] = rows.select("name", "x", "until", *_BOOK).rows(named=True)
     return by_market
 
 
 def book_chart(title: str, tickers: Sequence[str], book: Mapping[str, Rows], fills: Rows) -> Chart:
     """Draw the books of markets with trades and fills, in prices of YES. Readers select markets; at first the chart shows the first market."""
     return charts.book_heat_map(title, [row for ticker in tickers for row in _book_and_fills(ticker, book, fills)], tickers[:1])
-
-
-def draw_books(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """Draw the books of markets with an agent's fills as an Altair chart. fills: rows of replay/fills of one agent in the episode. tickers: markets;
-    default: those with the most fills, then those with the most changes of the best prices.
-    """
-    counts, changes = dict(fills["ticker"].value_counts().iter_rows()), np.diff(tops_of(tape).first)
-    ranked = sorted(tape.tickers, key=lambda name: (-counts.get(name, 0), -changes[tape.tickers.index(name)], name))
-    names = [name for name in list(tickers) or ranked if name in tape.tickers]
-    shown = names[:MOST_PANELS]
-    share = 1 if len(shown) == 1 else 4
-    recorded = books(tape, "", datetime.fromtimestamp(0, UTC)).filter(pl.col("ticker").is_in(shown))
-    book, listed = book_rows(recorded, _INSTANTS // share), cast_decimals(fills.sort("filled_at", "fill_id")).rows(named=True)
-    panels = [(ticker, _book_and_fills(ticker, book, listed, _MARKS // share**2)) for ticker in shown]
-    return book_panels(panels, title, left_out=len(names) - len(shown))
 
 
 def _book_and_fills(ticker: str, book: Mapping[str, Rows], fills: Rows, most: int = _MARKS) -> list[dict[str, Any]]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from pathlib import Path
 
 import pytest
 
-from bellwether.figures import canvas
-from bellwether.report import figures
+from bellwether.pages import charts
 from bellwether.report.writer import write_report
 from tests.unit.report.frames import example
 
 
 def replace_figures(patch: pytest.MonkeyPatch) -> None:
     """Replace every figure of a report by a few bytes."""
-    patch.setattr(canvas, "png", lambda *_: b"\x89PNG")
-    patch.setattr(figures, "_cache", OrderedDict())
+    patch.setattr(charts, "png", lambda *_: b"\x89PNG")
 
 
 def write_example(root: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Writing of reports: reproducible bytes, an atomic replacement, safe file names, and cached figures."""
+"""Writing of reports: reproducible bytes, an atomic replacement, and safe file names."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from bellwether.errors import LakeError
-from bellwether.figures import canvas, reliability
 from bellwether.lake import Lake
 from bellwether.lake.storage import Folder
 from bellwether.lake.warehouse import publish
 from bellwether.places import place
-from bellwether.report import figures, writer
-from bellwether.report.figures import reliability_picture
+from bellwether.report import writer
 from bellwether.report.inputs import TABLES, ReportInputs, read_inputs
 from bellwether.report.writer import file_name, safe_name, write_report
 from bellwether.settings import settings
@@ -167,30 +165,3 @@ def test_names_of_files_are_safe_and_distinct() -> None:
     for name in ("summary", "metadata", "report", "dataset_analysis", "summary_of_all", "run_config"):
         assert file_name(name).startswith("model-")
         assert file_name(name) != file_name(f"model-{name}")
-
-
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Titles of the drawn figures."""
-    found: list[str] = []
-    monkeypatch.setattr(figures, "_cache", type(figures._cache)())
-    monkeypatch.setattr(reliability, "reliability_diagram", lambda bins, title, **_: found.append(title) or f"{title} {len(found)}")
-    monkeypatch.setattr(canvas, "png", str.encode)
-    return found
-
-
-def test_the_same_rows_in_another_order_are_not_drawn_again(drawn: list[str]) -> None:
-    rows = frames.tiny()
-    first = reliability_picture(rows.reliability, rows.forecasts, rows.questions, "x")
-    assert reliability_picture(rows.reliability.reverse(), rows.forecasts.reverse(), rows.questions.reverse(), "x") == first
-    assert drawn == ["x"]
-
-
-def test_other_rows_and_titles_are_drawn(drawn: list[str]) -> None:
-    rows = frames.tiny()
-    other = rows.forecasts.with_columns(known_at=pl.col("known_at").dt.offset_by("1d"))
-    pictures = {
-        reliability_picture(rows.reliability, forecasts, rows.questions, title)
-        for forecasts, title in ((rows.forecasts, "x"), (other, "x"), (rows.forecasts, "y"), (rows.forecasts.head(1), "x"))
-    }
-    assert len(pictures) == len(drawn) == 4

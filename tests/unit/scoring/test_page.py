@@ -16,7 +16,6 @@ from bellwether.pages.render import render_file
 from bellwether.pages.values import text as cell
 from bellwether.scoring import ScoreResult, html_page, plot_reliability, plot_scores, score
 from tests.html_pages import Reader
-from tests.unit.figures.chart_contents import chart_rows as drawn
 from tests.unit.scoring.forecast_rows import HOSTILE, draw_rows, named
 
 
@@ -31,8 +30,13 @@ def sample() -> tuple[np.ndarray, np.ndarray]:
     return p, (generator.random(80) < p).astype(float)
 
 
+def list_rows(chart: Any) -> list[dict[str, Any]]:
+    """Return every row of data of a chart and its layers."""
+    return [row for values in chart.to_dict().get("datasets", {}).values() for row in values]
+
+
 def named_rows(chart: Any, name: str) -> list[dict[str, Any]]:
-    return [row for row in drawn(chart) if row.get("name") == name]
+    return [row for row in list_rows(chart) if row.get("name") == name]
 
 
 def test_points_of_the_diagram_are_the_reliability_table() -> None:
@@ -53,7 +57,7 @@ def test_weights_move_the_band_as_they_move_the_points() -> None:
 
 def test_scores_are_best_first_with_their_intervals(result: ScoreResult) -> None:
     expected = result.scores.filter(result.scores["metric"] == "brier_skill").sort("value", descending=True)
-    found = [row for row in drawn(plot_scores(result, "brier_skill")) if "value" in row]
+    found = [row for row in list_rows(plot_scores(result, "brier_skill")) if "value" in row]
     for field, column in (("name", "forecaster"), ("value", "value"), ("lower", "lower"), ("upper", "upper")):
         assert [row[field] for row in found] == expected[column].to_list()
     with pytest.raises(ScoringError, match="there is no metric 'briar'"):

@@ -17,7 +17,7 @@ from bellwether.site import trading
 from bellwether.site.arena_agents import best_cell, find_best
 from bellwether.site.arena_curves import Curves, calendar_charts, find_last_values
 from bellwether.site.arena_markets import sort_markets
-from bellwether.site.arena_rankings import Ranking, leader_tiles, leaderboard
+from bellwether.site.arena_rankings import Ranking, leaderboard, metric_tile
 from bellwether.tables.schema import TIME
 from tests.unit.site.world import rows as rows_of
 
@@ -91,11 +91,7 @@ def ranking(metrics: tuple[str, ...], *rows: tuple[str, str, float, int | None, 
     return Ranking("v2", False, False, metrics, estimates, estimates.clear(), estimates.clear(), rows_of("arena/leaderboard", 0), {})
 
 
-def tiles(of: Ranking) -> list[tuple[str, str, str]]:
-    return [tuple(words.replace("\xa0", " ") for words in (name, cell.text, note)) for name, cell, note in leader_tiles(of)]  # type: ignore[misc]
-
-
-def test_the_leader_has_the_leading_metrics() -> None:
+def test_families_are_listed_by_rank_and_baselines_and_unranked_ones_last() -> None:
     one = ranking(
         ("brier_vs_price", "return"),
         *(("a", "brier_vs_price", -0.02, 1, False), ("a", "return", 0.123, 2, False)),
@@ -103,14 +99,11 @@ def test_the_leader_has_the_leading_metrics() -> None:
         *(("copy", "brier_vs_price", 0.0, None, True), ("copy", "return", 0.3, None, True)),
         *(("rare", "brier_vs_price", -0.5, None, False), ("rare", "return", 0.3, None, False)),
     )
-    assert tiles(one) == [
-        ("Leader", "a", "of 4 families"),
-        ("Brier minus price", "−0.020", "95 %: −0.070 to 0.030; below 0 is better than the market"),
-        ("Return", "+12.3 %", "95 %: 7.3 % to 17.3 %"),
-    ]
     assert one.families == ["a", "b", "copy", "rare"]
     assert [one.place(name).text for name in one.families] == ["1", "2", "baseline", "–"]
     assert one.place("rare").title == "why"
+    title, cell, note = metric_tile(one, "return", "a")
+    assert (title, cell.text, note) == ("Return", "+12.3\xa0%", "95 %: 7.3\xa0% to 17.3\xa0%")
 
 
 def test_a_return_without_an_interval_has_the_range_over_cohorts() -> None:
@@ -118,18 +111,14 @@ def test_a_return_without_an_interval_has_the_range_over_cohorts() -> None:
     sold = one.rankings.with_columns(
         **dict.fromkeys(("lower", "upper"), pl.lit(None, pl.Float64)), cohort_low=-0.02, cohort_high=0.04, reason=pl.lit("sold")
     )
-    assert tiles(replace(one, rankings=sold))[1] == ("Return", "+1.0 %", "cohorts: −2.0 % to 4.0 %")
     table = leaderboard(replace(one, rankings=sold))
     assert isinstance(table, PageTable)
     assert [cell.text.replace("\xa0", " ") for cell in table.rows[0] if "to" in cell.text] == ["1.0 % (−2.0 % to 4.0 %)"]
 
 
-def test_tied_leaders_are_all_named_and_an_empty_ranking_has_none() -> None:
+def test_tied_families_share_a_rank() -> None:
     tied = ranking(("return",), ("a", "return", 0.1, 1, False), ("b", "return", 0.1, 1, False), ("c", "return", 0.0, 3, False))
-    assert tiles(tied)[0] == ("Leader", "a, b tie", "of 3 families")
-    assert leader_tiles(tied)[0][1].title == "a, b"
     assert [tied.place(name).text for name in tied.families] == ["=1", "=1", "3"]
-    assert tiles(ranking(("return",), ("a", "return", 0.1, None, False))) == [("Leader", "no family is ranked", "of 1 families")]
 
 
 @pytest.mark.parametrize(
@@ -167,17 +156,3 @@ def test_an_agent_without_an_order_is_last_and_no_winner(
     assert sort_by_pnl(runs)["agent"].to_list() == order
     assert [cell.text for cell in trading.winner_cells(runs)] == [winner, pnl]
     assert [cell.text for cell in trading.winner_cells(runs.clear())] == ["–", "–"]
-
-
-def test_the_leader_of_trading_has_orders_in_three_episodes() -> None:
-    def leader(*agents: tuple[str, int, int, float]) -> str:
-        summary = pl.concat(
-            rows_of("replay/summary", 1, agent=agent, episodes=episodes, orders=orders, pnl_mean=mean)
-            for agent, episodes, orders, mean in agents
-        )
-        return trading.leader_tiles(summary)[0][1].text
-
-    assert leader(("few", 2, 9, 7.0), ("idle", 3, 0, 0.0), ("a", 3, 9, -1.0)) == "a"
-    assert leader(("few", 2, 9, 7.0)) == "No leader: fewer than 3 episodes"
-    assert leader(("idle", 3, 0, 0.0)) == "No agent traded"
-    assert leader(("a", 3, 1, 1.0), ("b", 3, 1, 1.0)) == "No winner: 2 agents tie at $1.00"

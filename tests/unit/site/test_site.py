@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
-import statistics
-import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -26,14 +23,12 @@ from bellwether.lake.warehouse import publish, query
 from bellwether.pages.render import POLICY, data_script
 from bellwether.pages.values import money, number, p_value, percent, price, slug, thin_indices
 from bellwether.settings import settings
-from bellwether.site import build, contents, read_site_state, read_warehouse_state, trading
+from bellwether.site import build, contents, read_site_state, read_warehouse_state
 from bellwether.site.data_pages import csv
-from bellwether.site.paths import agent_path, cohort_path, decision_path, family_path, market_path, question_path
-from bellwether.site.release import consistency_bands
+from bellwether.site.paths import agent_path, family_path
 from bellwether.tables import TABLES, table
 from tests.html_pages import Reader
 from tests.unit.site.world import HOSTILE, NOW, Size, arena, published, write
-from tests.unit.site.world import rows as rows_of
 
 SMALL = Size(questions=4, prices=2, models=3, samples=8, orders=20, cohorts=2, families=2, markets=12)
 
@@ -165,10 +160,6 @@ def test_an_interval_is_drawn_on_the_scale_of_its_column(site: Path, warehouse: 
         assert [*ends, value[0]] == pytest.approx(expected, abs=0.06)
 
 
-#: Totals of the overview of trading: column and table.
-TOTALS = (("trades", "episodes"), ("fills", "backtests"))
-
-
 def headline(page: Path) -> dict[str, tuple[str, str | None]]:
     """Return the tiles of a page by name: text and exact value."""
     tiles = "".join(re.findall(r'<dl class="stats">.*?</dl>', page.read_text("utf-8"), re.DOTALL))
@@ -185,7 +176,6 @@ def test_headline_numbers_are_those_of_the_warehouse(site: Path, warehouse: Path
     summary = query(warehouse, "FROM replay.summary ORDER BY pnl_mean DESC, agent").row(0, named=True)
     home = headline(site / "index.html")
     assert home["Questions"][0] == str(board["n_questions"][0])
-    assert home["Leader"][0] == "No leader: fewer than 3 episodes"
     for row in board.rows(named=True):
         found = headline(site / f"benchmark/release-0/forecaster/{row['forecaster']}.html")
         assert [
@@ -196,47 +186,16 @@ def test_headline_numbers_are_those_of_the_warehouse(site: Path, warehouse: Path
     run = query(warehouse, "FROM replay.backtests ORDER BY episode, agent").row(0, named=True)
     sheet = headline(site / f"trading/episode/{run['episode']}/agent/{run['agent']}.html")
     assert [float(str(sheet[one][1])) for one in ("P&L", "Fees")] == [float(run[one]) for one in ("pnl", "fees")]
-    decision = query(
-        warehouse,
-        "SELECT d.decision_id, count(t.trade_id) n FROM arena.decisions d LEFT JOIN arena.trades t ON t.agent_id = d.agent_id AND t.week = d.week GROUP BY ALL ORDER BY 1",
-    ).row(0)
-    assert headline(site / decision_path(decision[0]))["Executed legs"][0] == str(decision[1])
-
-
-def test_headline_numbers_of_overviews_episodes_and_questions_are_those_of_the_warehouse(site: Path, warehouse: Path) -> None:
-    question = query(warehouse, "FROM benchmark.questions ORDER BY ordinal").row(0, named=True)
-    shown = headline(site / question_path("release-0", question["id"]))
-    assert (shown["Outcome"][0], float(str(shown["Price 24 h before"][1]))) == (question["ground_truth"], float(question["price_24h"]))
-    trades, fills = (query(warehouse, f"SELECT sum({name}) FROM replay.{table}").item() for name, table in TOTALS)
-    trading = headline(site / "trading/index.html")
-    assert [float(str(trading[name][1])) for name in ("Recorded trades", "Fills")] == [float(trades), float(fills)]
-    assert query(warehouse, "SELECT sum(orders) FROM replay.backtests WHERE episode = 'episode-0'").item() == 0
-    episode = headline(site / "trading/episode/episode-0/index.html")
-    assert (episode["Best agent"][0], episode["Its P&L"][1]) == ("No agent traded", None)
-    bets = query(warehouse, "SELECT sum(bets) FROM arena.leaderboard").item()
-    assert float(str(headline(site / "arena/index.html")["Bets"][1])) == float(bets)
-    market, traded = query(warehouse, "SELECT market_id, sum(amount) FROM arena.trades GROUP BY ALL ORDER BY market_id LIMIT 1").row(0)
-    assert float(str(headline(site / market_path(market))["Traded"][1])) == pytest.approx(float(traded))
 
 
 def test_headline_numbers_of_the_arena_are_those_of_the_warehouse(site: Path, warehouse: Path) -> None:
     for row in query(warehouse, "FROM arena.leaderboard").rows(named=True):
         family = headline(site / family_path(row["family"]))
         assert [float(str(family[one][1])) for one in ("Profit", "Bets")] == [float(row["profit"]), row["bets"]]
-    agent, week, cash = query(warehouse, "SELECT agent_id, week, initial_cash FROM arena.agents ORDER BY 1").row(0)
-    trades = query(warehouse, f"SELECT count(*) FROM arena.trades WHERE agent_id LIKE '{week}/%'").item()
-    agents = query(warehouse, f"SELECT count(*) FROM arena.agents WHERE week = '{week}'").item()
-    cohort = headline(site / cohort_path(week))
-    assert (cohort["Agents"][0], cohort["Executed legs"][0]) == (str(agents), str(trades))
+    agent, cash = query(warehouse, "SELECT agent_id, initial_cash FROM arena.agents ORDER BY 1").row(0)
     total = query(warehouse, f"SELECT total FROM arena.portfolios WHERE agent_id = '{agent}' ORDER BY \"at\" DESC LIMIT 1").item()
     own = headline(site / agent_path(agent))
     assert (own["Total"][1], own["Return"][1]) == (str(float(total)), str(float(total) / float(cash) - 1))
-
-
-def test_a_ratio_per_episode_is_the_mean_over_the_deviation_of_settled_episodes() -> None:
-    pnl, unsettled = [1.0, 2.0, 6.0, 100.0, 1.0, 3.0], [False, False, False, True, False, False]
-    runs = rows_of("replay/backtests", 6, agent=["a"] * 4 + ["b"] * 2, rules="r", pnl=pnl, unsettled=unsettled)
-    assert trading.ratios_of(runs) == {("a", "r"): pytest.approx(statistics.mean(pnl[:3]) / statistics.stdev(pnl[:3]))}
 
 
 def test_numbers_are_written_as_they_are_rounded() -> None:
@@ -274,15 +233,6 @@ def test_a_reliability_diagram_has_the_band_of_calibrated_forecasts(site: Path, 
     found = [(row[low], row[high]) for row in about["rows"] if row[low] is not None]
     assert found == list(expected.select("lower", "upper").iter_rows()) and len(found) > 1
     assert about["spec"]["layer"][0]["mark"]["type"] == "area"
-
-
-def test_a_band_leaves_out_what_the_forecaster_could_know() -> None:
-    p = [0.1, 0.15, 0.9, 0.95]
-    answers = pl.DataFrame(
-        {"question_id": list("abcd"), "forecaster": "m", "p_yes": [*p[:3], None], "could_know": [False, False, True, False]}
-    )
-    found = consistency_bands(answers, pl.DataFrame({"id": list("abcd"), "cluster": list("abcd")}))
-    assert found["bin"].to_list() == [1] and found.select((pl.col("low") <= 0.125) & (pl.col("high") >= 0.125)).to_series().all()
 
 
 # --- the pages ---------------------------------------------------------------------------------------------------------
@@ -359,16 +309,12 @@ def charts_of(page: Path) -> dict[str, list[dict[str, Any]]]:
 
 def test_an_episode_has_the_books_of_its_markets_over_time_with_every_number_of_the_warehouse(site: Path, warehouse: Path) -> None:
     rows = query(warehouse, "FROM replay.books WHERE episode = 'episode-1' ORDER BY ticker, \"at\"")
-    charts = charts_of(site / "trading/episode/episode-1/index.html")
-    heat_map, depth = (
-        charts["Contracts at each price over time, with trades and fills"],
-        charts["Contracts at the best 5 prices of each side: bids above, asks below"],
-    )
+    heat_map = charts_of(site / "trading/episode/episode-1/index.html")["Contracts at each price over time, with trades and fills"]
     states = [row for row in heat_map if row["fill"] is None]
-    assert len(states) == len(depth) == rows.height == 24
-    for row, drawn in zip(rows.iter_rows(named=True), ({**one, **other} for one, other in zip(states, depth, strict=True)), strict=True):
+    assert len(states) == rows.height == 24
+    for row, drawn in zip(rows.iter_rows(named=True), states, strict=True):
         assert (drawn["name"], drawn["x"]) == (row["ticker"], f"{row['at']:%Y-%m-%dT%H:%M:%S}.000Z")
-        for name in ("bid_depth", "ask_depth", "traded", "trade_price"):
+        for name in ("traded", "trade_price"):
             assert drawn[name] == (None if row[name] is None else float(row[name])), name
         for name in ("bid_prices", "bid_sizes", "ask_prices", "ask_sizes"):
             assert drawn[name] == (None if row[name] is None else [float(one) for one in row[name]]), name
@@ -379,16 +325,6 @@ def test_an_episode_has_the_books_of_its_markets_over_time_with_every_number_of_
     drawn = [(row["fill"], row["way"]) for row in heat_map if row["fill"] is not None]
     expected = [(float(row["price"]), "bought" if row["action"] == "buy" else "sold") for row in fills.iter_rows(named=True)]
     assert sorted(drawn) == sorted(expected) and expected
-
-
-def test_a_cohort_can_be_downloaded_with_exactly_its_rows(site: Path, warehouse: Path) -> None:
-    with zipfile.ZipFile(site / "arena/cohort/2025-07-06/cohort.zip") as found:
-        trades = pl.read_parquet(io.BytesIO(found.read("data/trades.parquet")))
-        assert trades.equals(query(warehouse, "FROM arena.trades WHERE week = '2025-07-06' ORDER BY trade_id"))
-        assert (
-            found.read("csv/ledger.csv").decode().count("\n") == pl.read_parquet(io.BytesIO(found.read("data/ledger.parquet"))).height + 1
-        )
-    assert "cohort.zip" in "".join(Reader(site / "arena/cohort/2025-07-06/index.html").links)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from bellwether.replay import prepare
 from bellwether.replay.episode import Content, write
 from bellwether.replay.episode_builder import build_recording
-from bellwether.replay.results.books import books, sample_times
+from bellwether.replay.results.books import books, sample_books, sample_times
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRINT, SETTLE, TRADED, VALID, VOID, Tape, unpack
 from bellwether.replay.units import DOLLAR, MILLISECOND, NO, SECOND, YES
 from tests.captures import GAME, import_event
@@ -157,3 +157,16 @@ def test_the_grid_has_few_instants_of_whole_seconds_and_none_for_a_late_settleme
     assert sample_times(tape(start=5, end=5)).tolist() == [5 * SECOND]
     assert [len(sample_times(tape(end=end))) for end in (10**6, 499, 498)] == [500, 500, 500]
     assert np.diff(sample_times(tape(end=36)))[:-1].tolist() == [73 * MILLISECOND] * 493
+
+
+def test_depth_is_what_the_book_showed_at_the_instant() -> None:
+    on = tape(
+        *book(0, 400, 420, size=50), (10, LEVEL, 0, YES, 405, 7), (20, LEVEL, 0, YES, 400, 0), (30, INVALID, 0, 0, 0, 0),
+        (40, LEVEL, 0, YES, 390, 9), (50, VALID, 0, 0, 0, 0), (60, CLOSE, 0, 0, 0, 0),
+    )  # fmt: skip
+    _, found = sample_books(on, np.array([0]), np.array([0, 10, 20, 30, 50, 60]) * SECOND)
+    assert found.shape == (1, 2, 101, 6)
+    assert found[0, 0, 40].tolist() == [50, 57, 7, 0, 7, 0]
+    assert found[0, 0, 39].tolist() == [0, 0, 0, 0, 9, 0]
+    assert found[0, 1, 42].tolist() == [50, 50, 50, 0, 50, 0]
+    assert found.sum() == found[0, 0, [39, 40]].sum() + found[0, 1, 42].sum()
