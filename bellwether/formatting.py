@@ -98,11 +98,6 @@ def rounded_down(share: float | None) -> float | None:
     return share if share is None or math.isnan(share) else math.floor(round(share * 1000, 6)) / 1000
 
 
-def rounded_up(share: float | None) -> float | None:
-    """Round a share up to tenths of a percent, so that a value just above an allowed maximum does not appear to meet it."""
-    return None if share is None else -rounded_down(-share)
-
-
 def floor_percent(share: float) -> str:
     """Format a share in percent, rounded down: 269 of 300 is "89.6%", nine of ten is "90%"."""
     return f"{100 * rounded_down(share):.1f}".removesuffix(".0") + "%"

@@ -13,7 +13,7 @@ import pytest
 from bellwether.arena.rankings import RankingInputs, compute_rankings
 from bellwether.arena.rankings.estimates import NO_TRADES, TRADED
 from bellwether.calibration.bootstrap import Inference
-from bellwether.formatting import floor_percent, rounded_down, rounded_up
+from bellwether.formatting import floor_percent, rounded_down
 from bellwether.tables import table
 from bellwether.tables.arena import PRICES
 from bellwether.tables.arena_rankings import SUBMISSIONS
@@ -243,7 +243,7 @@ def test_the_relative_score_is_the_difference_of_both_brier_scores() -> None:
 )
 def test_a_share_below_a_minimum_never_appears_to_reach_it(share: float, text: str) -> None:
     assert floor_percent(share) == text
-    assert rounded_down(share) <= share <= float(rounded_up(share) or 0)
+    assert rounded_down(share) <= share
 
 
 # --- submitted forecasts ------------------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from bellwether.errors import ConfigError
 from bellwether.formatting import interval, money, number, p_value, percent
 from bellwether.pages.markdown import head, text, timestamp
 from bellwether.report.inputs import ReportInputs
-from bellwether.report.release_page import list_ranked_pairs
 from bellwether.report.results import NAMES, leaderboards
 from bellwether.report.writer import write_report
 from tests.unit.report import frames
@@ -129,7 +128,7 @@ def test_long_text_is_cut_and_numbers_are_written_for_people() -> None:
 def test_every_row_of_every_table_has_the_cells_of_its_header(folder: Path) -> None:
     html = rendered(written(folder))
     tables = re.findall(r"<table>(.*?)</table>", html, re.DOTALL)
-    assert len(tables) > 10
+    assert len(tables) >= 6
     for one in tables:
         header = len(re.findall(r"<th[ >]", one))
         rows = re.findall(r"<tr>(.*?)</tr>", one.split("</thead>")[1], re.DOTALL)
@@ -214,35 +213,6 @@ def test_a_p_value_is_never_written_as_zero_and_no_number_as_negative_zero() -> 
     ]
     assert (number(-1e-9), interval(-1e-9, -0.0)) == ("0.0000", "[0.000, 0.000]")
     assert number(-0.0004, 3) == "0.000"
-
-
-def many_pairs() -> ReportInputs:
-    """Five forecasters on twelve questions. Each is better than the previous one; the last answered nothing."""
-    of = frames.release(12)
-    truths = (of["ground_truth"] == "yes").to_list()
-    rows = [
-        frames.forecast(f"f{index}", number, None if index == 4 else round(0.5 + (0.06 * index - 0.2) * (1 if truth else -1), 2))
-        for index in range(5)
-        for number, truth in enumerate(truths)
-    ]
-    noisy = [row | {"p_yes": row["p_yes"] + 0.01 * (number % 5)} if row["p_yes"] else row for number, row in enumerate(rows)]
-    return frames.inputs(of, forecasts(noisy))
-
-
-def test_a_pair_that_is_turned_round_says_the_same() -> None:
-    inputs = many_pairs()
-    stored = {frozenset((row["forecaster"], row["other"])): row for row in inputs.comparisons.iter_rows(named=True)}
-    turned = 0
-    for row in list_ranked_pairs(inputs):
-        same = stored[frozenset((row["forecaster"], row["other"]))]
-        sign = 1 if same["forecaster"] == row["forecaster"] else -1
-        turned += sign < 0
-        if row["difference"] is not None:
-            assert row["difference"] == sign * same["difference"]
-            assert sorted((row["lower"], row["upper"])) == [row["lower"], row["upper"]]
-            assert {abs(row["lower"]), abs(row["upper"])} == {abs(same["lower"]), abs(same["upper"])}
-            assert row["p_holm"] == same["p_holm"]
-    assert turned == 10 - 4
 
 
 @pytest.mark.usefixtures("no_figures")
