@@ -259,9 +259,11 @@ def _import_log(path: Path, *, forecaster: str | None, target: Path | None, dry_
     console().print(f"{imported.table.frame.height:,} forecasts in {target}; next: bellwether score {target}", markup=False, soft_wrap=True)
 
 
-def _import_forecastbench(path: Path, *, forecaster: str | None, resolutions: Path | None = None, release: str | None = None) -> None:
+def _import_forecastbench(
+    path: Path, *, forecaster: str | None, questions: Path | None, resolutions: Path | None, release: str | None
+) -> None:
     """Store a round of ForecastBench as a release, or one of its forecast sets as a submission."""
-    from bellwether.bridges.forecastbench import LICENSE, import_forecasts, import_round
+    from bellwether.bridges.forecastbench import LICENSE, import_forecasts, import_round, read_question_set
     from bellwether.forecasting.registry import load_registered
     from bellwether.submissions import Submissions
     from bellwether.submissions.weeks import load_arena_families
@@ -275,10 +277,11 @@ def _import_forecastbench(path: Path, *, forecaster: str | None, resolutions: Pa
             console().print(f"{counted(count, 'resolution')} left out: {reason}")
         console().print(f"Next: bellwether release {done.name}", soft_wrap=True)
         return
-    if forecaster is None:
-        raise click.UsageError("Name the --forecaster of a forecast set, or the --resolutions of a question set.")
+    if forecaster is None or questions is None:
+        raise click.UsageError("Name the --forecaster and the --questions of a forecast set, or the --resolutions of a question set.")
     taken = [*load_registered(), *load_arena_families(lake)]
-    count = import_forecasts(Submissions(config.submissions_path), path, forecaster=forecaster, taken=taken, now=config.now())
+    store, asked = Submissions(config.submissions_path), read_question_set(questions)
+    count = import_forecasts(store, path, asked, forecaster=forecaster, taken=taken, now=config.now())
     console().print(f"{count:,} forecasts of {forecaster} stored. Next: `bellwether release` scores them on the release of their round.")
 
 
@@ -299,7 +302,7 @@ _SHOWN = 20
 #: Formats of files to import: the function that imports one, and its options.
 _IMPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
     "inspect": (_import_log, frozenset({"forecaster", "target", "dry_run"})),
-    "forecastbench": (_import_forecastbench, frozenset({"forecaster", "resolutions", "release"})),
+    "forecastbench": (_import_forecastbench, frozenset({"forecaster", "questions", "resolutions", "release"})),
     "prophet-arena": (_import_events, frozenset({"release"})),
 }
 
@@ -317,6 +320,7 @@ _IMPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
 )
 @cloup.option_group(
     "Options of forecastbench and prophet-arena",
+    cloup.option("--questions", type=click.Path(path_type=Path), help="Question set of the round: FILE is a forecast set."),
     cloup.option("--resolutions", type=click.Path(path_type=Path), help="Resolution set: FILE is the question set, and becomes a release."),
     cloup.option("--release", metavar="NAME", help="Name of the release.  [default of forecastbench: forecastbench-DATE]"),
 )

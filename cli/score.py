@@ -177,8 +177,13 @@ def _score_prophet_arena(files: tuple[Path, ...], *, as_json: bool, prophet_aren
     from bellwether.bridges.prophet_arena import average_return, list_forecasts, read_events, read_forecasts, score_cells
 
     events = read_events(prophet_arena)
-    cells = [cell for path in files for cell in read_forecasts(path, events)]
-    report, returns, ours = score_cells(cells), average_return(cells), score_files(list_forecasts(cells))
+    cells = read_forecasts(files, events)
+    report, returns = score_cells(cells), average_return(cells)
+    if not report.n_cells:
+        raise ConfigError(
+            f"scoring {', '.join(map(str, files))}: {prophet_arena} resolves no outcome of these forecasts; give resolved events"
+        )
+    ours = score_files(list_forecasts(cells))
     if as_json:
         emit({**report.to_dict(), "digest": report.digest(), "average_return": returns, "bellwether": ours.to_dict()})
         return

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -119,7 +120,7 @@ class QuestionSet(FilePart):
     question_set: str
     questions: list[Annotated[Question | None, BeforeValidator(_skip_combination)]]
 
-    @property
+    @cached_property
     def asked(self) -> dict[tuple[str, str], Question]:
         """Questions by source and id."""
         return {(question.source, question.id): question for question in self.questions if question is not None}
@@ -166,7 +167,7 @@ def read_forecast_set(path: Path) -> ForecastSet:
     """Read a forecast set, .json or .json.gz. Raises `ConfigError` with file, row, field and value, also for rows that ForecastBench would drop."""
     read = read_file(path, ForecastSet)
     for row, item in enumerate(read.forecasts, 1):
-        if item is not None and (problem := _find_problem(item, read.forecast_due_date)):
+        if item is not None and (problem := _find_date_problem(item, read.forecast_due_date)):
             raise ConfigError(f"{path}, forecasts, row {row}, {problem}")
     _require_unique(path, "forecasts", [None if item is None else item.key for item in read.forecasts])
     return read
@@ -199,8 +200,15 @@ def _require_unique(path: Path, field: str, keys: Sequence[tuple[object, ...] | 
             )
 
 
-def _find_problem(item: Forecast, due: date) -> str | None:
-    """Return why ForecastBench would drop a forecast, after the name of the field; None if it would not."""
+def _find_problem(item: Forecast, questions: QuestionSet) -> str | None:
+    """Return why ForecastBench would drop a forecast of a round, after the name of the field; None if it would not."""
+    if (item.source, item.id) not in questions.asked:
+        return f"id = {item.id[:_SHOWN]!r}: the question set has no such question of {item.source}; remove it"
+    return _find_date_problem(item, questions.forecast_due_date)
+
+
+def _find_date_problem(item: Forecast, due: date) -> str | None:
+    """Return why ForecastBench would drop a forecast for its date, after the name of the field; None if it would not."""
     if item.source in MARKETS:
         return None
     if item.resolution_date is None:
@@ -306,12 +314,22 @@ def _require_price(place: str, question: Question) -> None:
         raise ConfigError(f"{place}, freeze_datetime_value = {question.freeze_datetime_value!r}: a market question has a price from 0 to 1")
 
 
-def import_forecasts(store: Submissions, forecasts: Path, *, forecaster: str, taken: Collection[str], now: datetime) -> int:
+def import_forecasts(
+    store: Submissions, forecasts: Path, questions: QuestionSet, *, forecaster: str, taken: Collection[str], now: datetime
+) -> int:
     """Store a forecast set as a submitted forecaster, as of its due date; return the number of forecasts. `bellwether release` scores it.
 
-    taken: names of other forecasters. now: time of the import. Raises `ConfigError` for an invalid file or a name that is taken.
+    questions: of the round. taken: names of other forecasters. now: time of the import. Raises `ConfigError` for an invalid file, a forecast of another
+    question, and a name that is taken; then nothing is stored.
     """
     read = read_forecast_set(forecasts)
+    if read.forecast_due_date != questions.forecast_due_date:
+        raise ConfigError(
+            f"{forecasts}, forecast_due_date = {read.forecast_due_date}: the question set has {questions.forecast_due_date}; give that of the round"
+        )
+    for row, item in enumerate(read.forecasts, 1):
+        if item is not None and (problem := _find_problem(item, questions)):
+            raise ConfigError(f"{forecasts}, forecasts, row {row}, {problem}")
     if not NAME.fullmatch(forecaster):
         raise ConfigError(f"importing {forecasts}: {forecaster!r} is not a valid forecaster name; {NAME_RULE}")
     stated = datetime.combine(read.forecast_due_date, time(), UTC)
@@ -373,10 +391,9 @@ def write_forecast_set(
     resolved: of an old round, whose resolved questions alone are then required. cost: dollars. Raises `ConfigError` for a forecast that would be
     dropped, and for more than 5 % missing forecasts of all, of market or of dataset questions.
     """
-    due, asked = questions.forecast_due_date, questions.asked
+    due = questions.forecast_due_date
     for item in forecasts:
-        problem = _find_problem(item, due) if (item.source, item.id) in asked else "id: the question set has no such question"
-        if problem:
+        if problem := _find_problem(item, questions):
             raise ConfigError(f"writing {target}: {item.source} {item.id}, {problem}")
     keys = [item.key for item in forecasts]
     if len(set(keys)) < len(keys):

@@ -291,15 +291,15 @@ def select_forecasts(forecasts: pl.DataFrame, events: Sequence[Event]) -> list[F
     ]
 
 
-def read_forecasts(path: Path, events: Sequence[Event]) -> list[Cell]:
+def read_forecasts(paths: Sequence[Path], events: Sequence[Event]) -> list[Cell]:
     """Read forecasts, a JSON object per line with agent, event, window, probabilities and rationale, and join them with their events.
 
     Every outcome of the event needs a probability; names of outcomes are compared without regard to case. Raises `ConfigError` with file, line,
     field and value.
     """
     known = {event.slug: event for event in events}
-    cells, seen = [], set[tuple[str, str, int]]()
-    for line, row in _read_lines(path):
+    cells, seen = [], dict[tuple[str, str, int], str]()
+    for path, line, row in ((file, *numbered) for file in paths for numbered in _read_lines(file)):
         item, place = _validate(path, line, Forecast, row), f"{path}, line {line}"
         if item.event not in known:
             raise ConfigError(f"{place}, event = {item.event!r:.{_SHOWN}}: there is no such event; correct the name")
@@ -307,9 +307,10 @@ def read_forecasts(path: Path, events: Sequence[Event]) -> list[Cell]:
         windows = {window.round: window for window in event.windows}
         if windows and item.window not in windows:
             raise ConfigError(f"{place}, window = {item.window}: {event.slug} has {', '.join(map(str, windows))}")
-        if (key := (item.agent, item.event, item.window)) in seen:
-            raise ConfigError(f"{place}: an earlier line has a forecast of {item.agent} for {item.event}, window {item.window}; keep one")
-        seen.add(key)
+        if (earlier := seen.setdefault(key := (item.agent, item.event, item.window), place)) != place:
+            raise ConfigError(
+                f"{place}, window = {item.window}: {earlier} has a forecast of {item.agent} for this window of {item.event}; keep one"
+            )
         crowd = windows[item.window].crowd if windows else {}
         probabilities = _match_outcomes(place, item, event)
         cells.append(Cell(*key, probabilities, event.resolutions, crowd, event.category or None))

@@ -54,7 +54,9 @@ def test_a_round_is_imported_and_forecasts_of_it_are_exported(tmp_path: Path, mo
     text = run("import", asked, "--format", "forecastbench", "--resolutions", resolved, "--release", "round")
     assert "4 questions in the release round, under CC BY-SA 4.0" in text
     assert "1 resolution left out: unresolved" in text
-    text = run("import", write(tmp_path / "mine.json", forecast_set()), "--format", "forecastbench", "--forecaster", "mine")
+    text = run(
+        "import", write(tmp_path / "mine.json", forecast_set()), "--format", "forecastbench", "--forecaster", "mine", "--questions", asked
+    )
     assert "5 forecasts of mine stored" in text
     lake = Lake.of(settings())
     rows = forecaster("mine").forecast(lake.slice(QUESTIONS, [("round",)]).read())
@@ -81,3 +83,9 @@ def test_forecasts_of_prophet_arena_are_scored_with_their_digest(tmp_path: Path)
     assert found["average_return"]["a"] == pytest.approx(1 / 0.31)
     for option in ("--effects", "--question-set"):
         assert f"{option} is not an option with --prophet-arena" in run("score", forecasts, "--prophet-arena", events, option, "x", code=2)
+    twice = write_lines(tmp_path / "more.jsonl", ANSWERS[3:])
+    text = run("score", forecasts, twice, "--prophet-arena", events, code=1)
+    assert f"{twice}, line 1, window = 1: {forecasts}, line 4 has a forecast of b" in text
+    open_events = [row | {"outcomes": [{"name": outcome["name"]} for outcome in row["outcomes"]]} for row in EVENTS]
+    pending = write_lines(tmp_path / "open.jsonl", open_events)
+    assert f"{pending} resolves no outcome of these forecasts" in run("score", forecasts, "--prophet-arena", pending, code=1)

@@ -14,6 +14,7 @@ import pytest
 
 from bellwether.bridges.forecastbench import (
     Forecast,
+    QuestionSet,
     import_forecasts,
     import_round,
     read_forecast_set,
@@ -154,7 +155,29 @@ def test_an_invalid_forecast_set_is_refused(tmp_path: Path, document: dict[str, 
         read_forecast_set(path)
     store = Submissions(tmp_path / "submissions")
     with pytest.raises(ConfigError, match=message):
-        import_forecasts(store, path, forecaster="mine", taken=(), now=datetime(2026, 11, 1, tzinfo=UTC))
+        import_forecasts(store, path, asked(tmp_path), forecaster="mine", taken=(), now=datetime(2026, 11, 1, tzinfo=UTC))
+    assert not store.names()
+
+
+def asked(folder: Path) -> QuestionSet:
+    return read_question_set(write(folder / "questions.json", question_set()))
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (
+            changed(forecast_set, "forecasts", 1, id="0x3"),
+            "set.json, forecasts, row 2, id = '0x3': the question set has no such question of polym",
+        ),
+        (changed(forecast_set, "forecasts", 1, source="infer"), "row 2, id = '0x2': the question set has no such question of infer"),
+        (forecast_set(forecast_due_date="2025-11-09", forecasts=[]), "forecast_due_date = 2025-11-09: the question set has 2025-10-26"),
+    ],
+)
+def test_forecasts_of_other_questions_are_refused(tmp_path: Path, document: dict[str, Any], message: str) -> None:
+    store, path = Submissions(tmp_path / "submissions"), write(tmp_path / "set.json", document)
+    with pytest.raises(ConfigError, match=message):
+        import_forecasts(store, path, asked(tmp_path), forecaster="mine", taken=(), now=datetime(2026, 11, 1, tzinfo=UTC))
     assert not store.names()
 
 
@@ -162,10 +185,10 @@ def test_a_forecast_set_becomes_a_submission(tmp_path: Path) -> None:
     store, now = Submissions(tmp_path / "submissions"), datetime(2026, 11, 1, tzinfo=UTC)
     path = write(tmp_path / "set.json", forecast_set())
     with pytest.raises(ConfigError, match="gpt-4o is a forecaster already"):
-        import_forecasts(store, path, forecaster="gpt-4o", taken=("gpt-4o",), now=now)
+        import_forecasts(store, path, asked(tmp_path), forecaster="gpt-4o", taken=("gpt-4o",), now=now)
     with pytest.raises(ConfigError, match=r"'../mine' is not a valid forecaster name"):
-        import_forecasts(store, path, forecaster="../mine", taken=(), now=now)
-    assert import_forecasts(store, path, forecaster="mine", taken=(), now=now) == 5
+        import_forecasts(store, path, asked(tmp_path), forecaster="../mine", taken=(), now=now)
+    assert import_forecasts(store, path, asked(tmp_path), forecaster="mine", taken=(), now=now) == 5
     rows = store.read(["mine"])
     assert dict(zip(rows["market"], rows["probability"], strict=True)) == {
         "forecastbench:manifold:m1": 0.8,
@@ -211,7 +234,7 @@ def test_forecasts_of_a_release_become_a_forecast_set(tmp_path: Path) -> None:
     ("rows", "message"),
     [
         (ALL[2:], "50.0% of the market forecasts are missing|20.0% of the required forecasts are missing"),
-        ((*ALL, ("forecastbench:infer:9", 0.5)), "infer 9, id: the question set has no such question"),
+        ((*ALL, ("forecastbench:infer:9", 0.5)), "infer 9, id = '9': the question set has no such question"),
         ((*ALL, ("forecastbench:fred:DTB3:2025-11-03", 0.5)), "fred DTB3, resolution_date = 2025-11-03: 8 days after"),
         ((*ALL, ("kalshi:KX", 0.5)), "kalshi:KX is no question of ForecastBench"),
     ],

@@ -42,7 +42,7 @@ TASK = {
 def load(folder: Path, events: list[Any] | None = None, forecasts: list[Any] | None = None) -> list[Cell]:
     """Read events and forecasts, by default those above."""
     known = read_events(write(folder / "events.jsonl", EVENTS if events is None else events))
-    return read_forecasts(write(folder / "forecasts.jsonl", ANSWERS if forecasts is None else forecasts), known)
+    return read_forecasts([write(folder / "forecasts.jsonl", ANSWERS if forecasts is None else forecasts)], known)
 
 
 def test_scores_are_means_over_events(tmp_path: Path) -> None:
@@ -117,10 +117,10 @@ def test_a_name_twice_in_an_object_is_refused(tmp_path: Path) -> None:
     events, file = read_events(write(tmp_path / "events.jsonl", EVENTS)), tmp_path / "forecasts.jsonl"
     file.write_text('{"agent": "a", "event": "game", "window": 1, "probabilities": {"Home": 0.7, "Home": 0.1, "Away": 0.3}}\n')
     with pytest.raises(ConfigError, match="line 1: it is not JSON \\('Home' occurs twice in an object\\)"):
-        read_forecasts(file, events)
+        read_forecasts([file], events)
     file.write_text("[" * 200_000)
     with pytest.raises(ConfigError, match="line 1: it is not JSON \\(it is nested too deeply\\)"):
-        read_forecasts(file, events)
+        read_forecasts([file], events)
 
 
 @pytest.mark.parametrize(
@@ -196,14 +196,14 @@ def test_an_invalid_forecast_is_refused(tmp_path: Path, changes: dict[str, Any],
 
 
 def test_a_repeated_forecast_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="line 2: an earlier line has a forecast of b for game, window 1"):
+    with pytest.raises(ConfigError, match=r"line 2, window = 1: .*forecasts.jsonl, line 1 has a forecast of b for this window of game"):
         load(tmp_path, forecasts=[ANSWERS[3], ANSWERS[3]])
 
 
 def test_forecasts_are_written_as_they_are_read(tmp_path: Path) -> None:
     events = [Event.model_validate(row) for row in EVENTS]
     write_forecasts(tmp_path / "out.jsonl", [Forecast.model_validate(row) for row in ANSWERS], events)
-    assert read_forecasts(tmp_path / "out.jsonl", events) == load(tmp_path)
+    assert read_forecasts([tmp_path / "out.jsonl"], events) == load(tmp_path)
 
 
 @pytest.mark.parametrize(("changes", "message"), INVALID)
