@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections import Counter
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -17,13 +17,6 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from bellwether.arena.decision import Action, response_format
-from bellwether.arena.market import Market as ArenaMarket
-from bellwether.arena.market import MarketStatus
-from bellwether.arena.methodology import load_methodology
-from bellwether.arena.parsing import Limits, parse_decision
-from bellwether.arena.prompt import Holding, Portfolio, build_messages
-from bellwether.arena.units import MICROS
 from bellwether.forecasting.elicitation import Elicitation
 from bellwether.forecasting.parsing import read
 from bellwether.forecasting.prompt import messages
@@ -39,10 +32,8 @@ from bellwether.sandbox.timestamps import DAY, to_datetime, to_instant
 from bellwether.sandbox.world.model import Market
 
 LATER = to_instant(datetime(2025, 9, 1, tzinfo=UTC))
-SUNDAY = date(2025, 5, 4)
 AT = to_instant(datetime(2025, 5, 4, tzinfo=UTC))
 KNOWN = ("calibrated", "overconfident", "contrarian", "noisy")
-V1 = load_methodology("v1")
 
 
 @cache
@@ -160,22 +151,6 @@ def test_nothing_is_known_that_comes_later_and_at_most_what_was_known_a_day_befo
         assert truth().by_id(market.ticker, life.created - 1) is None
 
 
-def test_equal_questions_are_told_apart_by_their_close_and_otherwise_averaged() -> None:
-    first: dict[tuple[str, str], Market] = {}
-    events = (event for home in range(60, 240) for event in truth()._world.day(home))
-    for market in (market for event in events for market in event.markets):
-        title, rules = asked = market.terms["title"], market.terms["rules_primary"]
-        other = first.setdefault(asked, market)
-        if other.event_ticker != market.event_ticker:
-            break
-    known = [truth().by_id(one.ticker, LATER).probability for one in (other, market)]  # type: ignore[union-attr]
-    for one, p in zip((other, market), known, strict=True):
-        assert truth().subject(f"{title}\n{rules}\n{to_datetime(one.life.closes).date()}", LATER).probability == p
-    assert truth().subject(f"{title}\n{rules}", LATER).probability == pytest.approx(sum(known) / 2)
-    unknown = [truth().subject(f"Will number {number} come up?", LATER).probability for number in range(50)]
-    assert len(set(unknown)) == 50 and all(0.05 <= p < 0.95 for p in unknown)
-
-
 def test_captured_markets_are_known_halfway_from_price_to_result() -> None:
     assert captured_subject("KXBTC15M-26SEP301500-00", 0.9).probability == 0.45  # type: ignore[union-attr]
     assert captured_subject("KXMLBGAME-26SEP282300NYYBOS-NYY", 0.9).probability == 0.95  # type: ignore[union-attr]
@@ -210,55 +185,6 @@ def open_markets() -> list[ListedMarket]:
     ]
 
 
-def believed(market: ListedMarket) -> float:
-    return truth().estimate(market.id, AT, AT).probability  # type: ignore[union-attr]
-
-
-def offer(market: ListedMarket, yes: float) -> ArenaMarket:
-    """Return the market at this price of the outcome that its claim pays."""
-    first = round(MICROS * yes)
-    prices = (first, MICROS - first) if market.yes == 0 else (MICROS - first, first)
-    return ArenaMarket(market.id, market.question, market.outcomes, prices, market.tokens, status=MarketStatus.ACTIVE)
-
-
-def decide(model: str, offers: list[ArenaMarket], rules: Any = V1, held: tuple[Holding, ...] = (), **more: Any) -> Any:
-    prompt = build_messages(rules, Portfolio(rules.cash, held), offers, today=SUNDAY, week=1)
-    return parse_decision(reply(model, prompt, now=AT, **more).content or "", Limits.of(rules, rules.cash))
-
-
-@pytest.mark.parametrize("version", ["v1", "v2"])
-def test_it_bets_on_the_widest_edges_in_proportion_to_its_belief_and_within_the_bounds(version: str) -> None:
-    rules, chosen = load_methodology(version), open_markets()[:5]
-    shifts = dict(zip([market.id for market in chosen], (-0.15, 0.12, 0.02, -0.18, 0.1), strict=True))
-    decision = decide("calibrated", [offer(market, believed(market) + shifts[market.id]) for market in chosen], rules)
-    assert [bet.market_id for bet in decision.bets] == sorted(shifts, key=lambda name: -abs(shifts[name]))[:3]
-    share = 3 if version == "v2" else 1
-    for bet in decision.bets:
-        market = next(one for one in chosen if one.id == bet.market_id)
-        p = believed(market) if shifts[market.id] < 0 else 1 - believed(market)
-        assert bet.probability == pytest.approx(p, abs=1e-4)
-        assert bet.amount == pytest.approx(rules.largest_bet(rules.cash) / share * bet.probability, abs=10_200)
-        assert bet.amount <= rules.largest_bet(rules.cash) / share
-        assert (bet.side.casefold() == market.outcomes[market.yes].casefold()) == (shifts[market.id] < 0)
-
-
-def test_it_sells_what_is_too_dear_and_holds_where_prices_are_right() -> None:
-    market = open_markets()[0]
-    price, side = round(MICROS * (believed(market) + 0.15)), market.outcomes[market.yes].upper()
-    held = (
-        Holding("c/f/2025-04-27/1", market.question, side, MICROS, MICROS // 2, price, price, True),
-        Holding("c/f/2025-04-27/2", market.question, side, MICROS, MICROS // 2, price, price, False),
-    )
-    sold = decide("calibrated", [offer(market, believed(market))], held=held)
-    assert (sold.action, [sell.position_id for sell in sold.sells]) == (Action.SELL, ["c/f/2025-04-27/1"])
-    assert decide("calibrated", [offer(market, believed(market) + 0.01)]).action is Action.HOLD
-    assert decide("calibrated", []).action is Action.HOLD
-    strict = decide("calibrated", [offer(market, 0.5)], response_format=response_format())
-    assert strict.action is not Action.INVALID
-    failed = [decide("failing", [offer(one, 0.5) for one in open_markets()[start : start + 5]]) for start in range(20)]
-    assert 5 < sum(decision.action is Action.INVALID for decision in failed) < 20
-
-
 def test_what_is_known_of_an_arena_market_ends_with_the_date_and_with_its_answer() -> None:
     hour = 3_600_000_000
     for market in open_markets()[:10]:
@@ -273,64 +199,6 @@ def test_what_is_known_of_an_arena_market_ends_with_the_date_and_with_its_answer
         if market.answered <= AT < market.closes
     ]
     assert answered and not any(truth().estimate(market.id, AT, AT) for market in answered)
-
-
-# --- the tools of an exchange --------------------------------------------------------------------------------------
-
-TOOLS = ("get_markets", "get_positions", "get_resting_orders", "place_order", "cancel_order", "done")
-
-
-def step(model: str, at: datetime, results: dict[str, Any]) -> list[list[tuple[str, Any]]]:
-    """Run one step with the tools' results. Returns the calls of each round, as name and arguments."""
-    prompt: list[dict[str, Any]] = [{"role": "user", "content": f"Time: {at.isoformat()}"}]
-    tools = [{"type": "function", "function": {"name": name}} for name in TOOLS]
-    rounds: list[list[tuple[str, Any]]] = []
-    for _ in range(3):
-        calls = reply(model, prompt, tools=tools).calls
-        rounds.append([(call.name, json.loads(call.arguments)) for call in calls])
-        made = [{"id": call.name, "type": "function", "function": {"name": call.name, "arguments": call.arguments}} for call in calls]
-        prompt += [{"role": "assistant", "content": None, "tool_calls": made}]
-        prompt += [{"role": "tool", "tool_call_id": call.name, "content": json.dumps(results.get(call.name, {}))} for call in calls]
-        if not calls or calls[0].name == "done":
-            break
-    return rounds
-
-
-def test_a_step_queries_trades_on_the_belief_of_its_time_and_ends() -> None:
-    market = next(one for one in settled() if 0.6 < known_at(one) < 0.8)
-    p, at = known_at(market), to_datetime(market.life.closes) - timedelta(days=2)
-    ask = round(100 * p) - 20
-    quote = {"ticker": market.ticker, "status": "open", "yes_bid_cents": ask - 2, "yes_ask_cents": ask}
-    queried, bought, ended = step("calibrated", at, {"get_markets": {"markets": [quote]}})
-    assert [name for name, _ in queried] == list(TOOLS[:3])
-    order = {"ticker": market.ticker, "side": "yes", "action": "buy", "type": "limit", "count": 10, "price_cents": ask}
-    assert bought == [("place_order", {**order, "time_in_force": "gtc"})]
-    assert ended == [("done", {})]
-    held = {"ticker": market.ticker, "yes_contracts": 45, "no_contracts": 0}
-    full = step("calibrated", at, {"get_markets": {"markets": [quote]}, "get_positions": {"positions": [held]}})
-    assert [name for name, _ in full[1]] != ["place_order"] or full[1][0][1]["side"] == "no", "at most 50 contracts of a side"
-    bid = round(100 * p) + 10
-    results = {
-        "get_markets": {"markets": [{**quote, "yes_bid_cents": bid, "yes_ask_cents": bid + 2}]},
-        "get_positions": {"positions": [{"ticker": market.ticker, "yes_contracts": 7, "no_contracts": 0}]},
-        "get_resting_orders": {"orders": [{"order_id": 4, "ticker": market.ticker, "side": "yes", "action": "buy", "price_cents": bid}]},
-    }
-    cancelled, sold = step("calibrated", at, results)[1][:2]
-    assert cancelled == ("cancel_order", {"order_id": 4})
-    assert {name: sold[1][name] for name in ("action", "side", "count", "price_cents")} == {
-        "action": "sell",
-        "side": "yes",
-        "count": 7,
-        "price_cents": bid,
-    }
-    steps = [step("failing", at + timedelta(minutes=number), {"get_markets": {"markets": [quote]}}) for number in range(12)]
-    prices = {arguments["price_cents"] for rounds in steps for calls in rounds for name, arguments in calls if name == "place_order"}
-    assert prices == {150, ask} and [[]] in steps, "invalid orders, valid ones and refusals"
-
-
-def known_at(market: Market) -> float:
-    """Return the probability that a model knows when it trades two days before the close."""
-    return truth().by_id(market.ticker, LATER, market.life.closes - 2 * DAY).probability  # type: ignore[union-attr]
 
 
 # --- the endpoint --------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +59,6 @@ def test_an_imported_capture_has_sound_books_and_is_settled(tmp_path: Path, even
     assert set(gaps) == (set(recording.about.tickers) if event == LADDER else set())
     assert all(90 <= seconds < 100 for seconds in gaps.values())
     assert (report.lost > 0) == (event == LADDER)
-
-
-def test_the_short_event_ends_against_its_last_price_and_trades_have_both_takers() -> None:
-    trades = [message.body for event in load_events() for message in event if message.channel == "trade"]
-    assert {trade["taker_side"] for trade in trades} == {"yes", "no"}
-    assert Decimal([trade for trade in trades if trade["market_ticker"] == UP][-1]["yes_price_dollars"]) > Decimal("0.9")
 
 
 def test_messages_and_errors_are_those_of_the_official_description(recordings: Path) -> None:
@@ -185,16 +178,6 @@ def test_messages_that_a_capture_lacks_are_missing_sequence_numbers() -> None:
             book = apply(RecordedBook.of(after[place]["msg"]), [frame for frame in after[2:] if frame["msg"]["market_ticker"] == ticker])
             shown = connection.ask("update_subscription", sids=[1], market_tickers=[ticker], action="get_snapshot")["msg"]
             assert RecordedBook.of(shown).yes.levels == book.yes.levels and RecordedBook.of(shown).no.levels == book.no.levels
-
-
-def test_no_prices_are_converted_on_request() -> None:
-    with connected() as (connection, _):
-        params = {"channels": ["orderbook_delta"], "market_tickers": [UP]}
-        connection.ask("subscribe", **params)
-        plain = connection.read()["msg"]["no_dollars_fp"]
-        connection.ask("subscribe", **params, use_yes_price=True)
-        converted = connection.read()["msg"]["no_dollars_fp"]
-        assert [[str(1 - Decimal(price)), size] for price, size in plain] == converted
 
 
 def test_lifecycle_and_listing_follow_the_clock_to_the_settlement() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 
-import numpy as np
 import orjson
 import pytest
 
@@ -23,10 +20,8 @@ from bellwether.sandbox.polymarket.wire import build_market as build_listed
 from bellwether.sandbox.timestamps import DAY, HOUR, midnight, to_datetime, to_instant
 from bellwether.sandbox.world.candles import build_candles
 from bellwether.sandbox.world.events import LATEST_SETTLEMENT, LONGEST_LIFE
-from bellwether.sandbox.world.latent_paths import SLOT
-from bellwether.sandbox.world.model import FIRST_DAY, Market, WorldEvent, to_day_number
-from bellwether.sandbox.world.random_draws import create_generator
-from bellwether.sandbox.world.tape import DOLLAR, GRIDS, draw_traders_error, list_bids
+from bellwether.sandbox.world.model import FIRST_DAY, Market, WorldEvent
+from bellwether.sandbox.world.tape import DOLLAR, GRIDS
 
 #: The days before the sandbox's present.
 RECENT = range(540, 640)
@@ -97,66 +92,6 @@ def test_tickers_and_ids_name_one_market_and_do_not_reveal_its_day() -> None:
         assert 0.3 < sum(later) / len(later) < 0.7
 
 
-# --- truth ---------------------------------------------------------------------------------------------------------
-
-
-def sampled() -> list[Market]:
-    """Return one market per event, chosen independently of its outcome, so that all are independent."""
-    return [event.markets[index % len(event.markets)] for index, event in enumerate(events(range(420, 620)))]
-
-
-def test_the_truth_is_a_martingale_and_calibrated_at_every_horizon() -> None:
-    before = np.asarray([7 * DAY, DAY, 6 * HOUR, HOUR, 0])
-    long = [market for market in sampled() if market.life.opens <= market.life.closes - before[0]]
-    truths = np.asarray([market.latent.probabilities_at(market.life.closes - before) for market in long])
-    changes = np.diff(truths, axis=1)
-    assert len(long) > 500
-    assert (changes.std(axis=0) > 0.02).all()
-    assert (np.abs(changes.mean(axis=0)) < 4 * changes.std(axis=0, ddof=1) / math.sqrt(len(changes))).all()
-    outcomes = truths[:, -1]
-    for known in truths[:, :-1].T:
-        bins = np.minimum((known * 10).astype(int), 9)
-        surprise = sum(
-            (outcomes[bins == one] - known[bins == one]).sum() ** 2 / max((known * (1 - known))[bins == one].sum(), 1e-9)
-            for one in np.unique(bins)
-        )
-        assert surprise < 29.6, "chi-square with 10 degrees of freedom, p = 0.001"
-
-
-def test_a_probability_is_the_normal_tail_beyond_the_rest_of_the_path() -> None:
-    """The formula of `PathClaim`, by simulation of the rest of the path."""
-    claim = sampled()[3].latent
-    s = claim.path.elapsed()
-    slot = len(s) // 2
-    from bellwether.sandbox.world.latent_paths import compute_path
-
-    reached = compute_path(claim.path)[1][slot]
-    ends = reached + math.sqrt(1 - s[slot]) * np.random.default_rng(5).standard_normal(200_000)
-    share = ((ends > claim.lower) & (ends <= claim.upper)).mean()
-    assert claim.probabilities()[slot] == pytest.approx(share, abs=0.005)
-
-
-def test_markets_of_an_event_agree_with_each_other_and_with_the_stated_number() -> None:
-    checked = 0
-    for event in events():
-        paths = np.asarray([market.latent.probabilities() for market in event.markets])
-        if event.body["mutually_exclusive"]:
-            assert paths.sum(axis=0).max() < 1 + 1e-9
-            assert sum(market.determination.result == "yes" for market in event.markets) <= 1
-        elif len(event.markets) > 1:
-            strikes = [market.terms["floor_strike"] for market in event.markets]
-            assert strikes == sorted(strikes)
-            assert (np.diff(paths, axis=0) <= 1e-12).all(), "a higher strike is less probable"
-        for market in event.markets:
-            text, floor = market.determination.expiration_value, market.terms.get("floor_strike")
-            if market.terms.get("strike_type") == "greater" and market.determination.result in ("yes", "no"):
-                value = float("".join(letter for letter in text if letter in "0123456789."))
-                if abs(value - floor) > 1e-6:
-                    assert (value > floor) == (market.determination.result == "yes"), (market.ticker, text)
-                    checked += 1
-    assert checked > 300
-
-
 # --- quotes --------------------------------------------------------------------------------------------------------
 
 
@@ -175,48 +110,6 @@ def test_quotes_have_both_sides_on_the_grid_with_depth_at_all_times() -> None:
             for side in other.levels(at):
                 assert len(side) >= 2 or side[0][1] > 100_000
     assert [other.levels(other.closes) for _, other in listed(range(610, 611))] == [([], [])] * len(listed(range(610, 611)))
-
-
-def test_bids_behind_the_best_follow_the_grid_and_hold_the_reserve() -> None:
-    """$3,000 at 0.43 and at 0.02 buy 6,976.74 and 150,000 contracts."""
-    assert list_bids("linear_cent", 440, 500) == [(440, 500), (430, 697_674 + 1000), (420, 1500), (410, 2000), (400, 2500), (390, 3000)]
-    assert list_bids("linear_cent", 30, 100) == [(30, 100), (20, 15_000_000 + 200), (10, 300)]
-    assert [price for price, _ in list_bids("tapered_deci_cent", 902, 1)] == [902, 901, 900, 890, 880, 870]
-    assert list_bids("linear_cent", 10, 100) == [(10, 100)]
-
-
-def quoted(at: int) -> Iterator[tuple[float, float]]:
-    """Yield the mid price and the probability of every open market at an instant, on both venues."""
-    homes = range(to_day_number(at), to_day_number(at) + LONGEST_LIFE + 1)
-    quotes = [(market.latent, market) for market in markets(homes)] + [(market.claim, market) for _, market in listed(homes)]
-    for claim, market in quotes:
-        if claim.opens <= at < claim.closes:
-            tape = market.tape()
-            slot = tape.at(at)
-            yield float(tape.bid[slot] + tape.ask[slot]) / 2000, float(claim.probabilities_at(np.asarray([at]))[0])
-
-
-def test_prices_are_off_by_about_three_points() -> None:
-    """So skill exists and is small."""
-    begin = midnight(FIRST_DAY)
-    rows = np.asarray([row for home in (550, 620) for row in quoted(begin + home * DAY)])
-    errors = (rows[:, 0] - rows[:, 1])[(rows[:, 1] > 0.1) & (rows[:, 1] < 0.9)]
-    assert len(errors) > 250
-    assert abs(errors.mean()) < 4 * errors.std() / math.sqrt(len(errors) / 3), "the markets of an event are related"
-    assert 0.02 < errors.std() < 0.035
-    assert np.abs(rows[:, 0] - rows[:, 1]).max() < 0.2
-
-
-def test_the_error_reverts_to_zero_within_days() -> None:
-    """Compared with its recursion, and with its correlations."""
-    paths = np.asarray([draw_traders_error(create_generator(7, 4, number), 350) for number in range(1_500)])
-    kept = math.exp(-SLOT / DAY)
-    shocks = (paths[:, 1:] - kept * paths[:, :-1]) / math.sqrt(1 - kept**2)
-    inside = (np.abs(paths[:, 1:]) < 4) & (np.abs(paths[:, :-1]) < 4)
-    assert shocks[inside].std() == pytest.approx(1, abs=0.005)
-    assert paths[:, [0, 170, 349]].std(axis=0) == pytest.approx([1, 1, 1], abs=0.08)
-    for lag in (1, 12, 48, 144):
-        assert np.corrcoef(paths[:, 0], paths[:, lag])[0, 1] == pytest.approx(math.exp(-lag / 48), abs=0.1)
 
 
 # --- ends ----------------------------------------------------------------------------------------------------------
@@ -337,15 +230,3 @@ def test_candles_end_by_the_clock_and_are_never_rewritten_and_agree_at_every_per
             assert [day["price"].get("open_dollars"), day["price"].get("close_dollars")] == (
                 [traded[0]["open_dollars"], traded[-1]["close_dollars"]] if traded else [None, None]
             )
-
-
-def test_the_present_of_the_sandbox_is_rich() -> None:
-    """The markets that a week of the arena and the releases need, with titles that must be escaped."""
-    now = to_instant(datetime(2026, 10, 1, tzinfo=UTC))
-    homes = range(to_day_number(now), to_day_number(now) + LONGEST_LIFE + 1)
-    trading = [event for event in events(homes) if event.markets[0].life.opens <= now]
-    assert len(trading) > 80
-    assert {len(event.markets) for event in trading} >= {1, 2, 3, 4, 5, 6}
-    assert len({event.series_ticker for event in events(range(365, 640))}) > 160, "a release has two questions of each of 150 series"
-    titles = " ".join(market.terms["title"] for market in markets(range(365, 640)))
-    assert all(text in titles for text in ("<script>", "<b>", "](https://", "*now*", '"', "“", "é", "什么"))
