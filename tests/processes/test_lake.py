@@ -139,53 +139,6 @@ def test_digests_do_not_depend_on_the_number_of_threads(lake: Lake, tmp_path: Pa
     assert found.stdout.strip() == expected
 
 
-#: Writer that reads the catalog's head when it begins, and writes when its standard input has a line. `killed`: it dies between file and row.
-RUN = """
-import os, sys
-from bellwether.lake import Lake
-from tests.unit.lake.frames import PRICES, prices
-lake, kind = Lake(sys.argv[1]), sys.argv[2]
-if kind == "killed":
-    lake.catalog.commit = lambda *given, **named: os.kill(os.getpid(), 9)
-base = lake.catalog.head()
-print("ready", flush=True)
-sys.stdin.readline()
-lake.write(PRICES, ("2025-09-01",), prices(seed=7), run_id=kind, base=base)
-"""
-
-
-@contextmanager
-def begun(lake: Lake, kind: str) -> Iterator[subprocess.Popen[str]]:
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", RUN, lake.uri, kind], cwd=ROOT, text=True, **pipes) as run:  # type: ignore[call-overload]
-        assert run.stdout.readline() == "ready\n"
-        yield run
-
-
-def test_a_writer_killed_between_file_and_row_leaves_the_old_partition(lake: Lake, tmp_path: Path) -> None:
-    with begun(lake, "killed") as run:
-        run.communicate("go\n", timeout=60)
-    assert run.returncode == -signal.SIGKILL
-    assert (Path(lake.uri) / "clean/prices/2025-09-01/killed.parquet").is_file()
-    assert lake.slice(PRICES).read().equals(prices())
-    publish(lake, tmp_path / "w.duckdb", tables=CHOSEN)
-    assert warehouse.query(tmp_path / "w.duckdb", "FROM clean.prices").equals(prices())
-
-
-def test_a_writer_that_was_frozen_while_another_wrote_loses(lake: Lake) -> None:
-    with begun(lake, "frozen") as run:
-        os.kill(run.pid, signal.SIGSTOP)
-        assert run.stdin is not None
-        run.stdin.write("go\n")
-        run.stdin.flush()
-        lake.write(PRICES, ("2025-09-01",), prices(seed=1), run_id="retry", base=lake.catalog.head())
-        os.kill(run.pid, signal.SIGCONT)
-        errors = run.communicate(timeout=60)[1]
-    assert run.returncode == 1
-    assert "run retry has written it" in errors
-    assert lake.slice(PRICES).read().equals(prices(seed=1))
-
-
 #: Processes that write days, or read all of them, until their time is over, and check that each day they read is whole. They are forked before Polars
 #: starts its threads. Each prints how often it wrote or read.
 CROWD = """

@@ -173,26 +173,6 @@ async def test_pulls_under_passing_faults_equal_undisturbed_ones(tmp_path: Path,
     assert server.counts.keys() == set(PASSING)
 
 
-async def test_interrupted_pulls_keep_their_pages_and_end_as_undisturbed_ones(tmp_path: Path, undisturbed: Any) -> None:
-    expected, pages = undisturbed
-    interruptions = 0
-    with served(at_random({"503": 0.1, "cut": 0.1, "html": 0.1}, seed=6)) as (server, root):
-        run = Pulls(root, tmp_path, attempts=1)
-        for name, (pull, _) in PULLS.items():
-            done = None
-            while done is None:
-                before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-                try:
-                    done = await pull(run)
-                except VenueError as error:
-                    assert error.attempts == 1
-                    interruptions += 1
-                    assert all(path.read_bytes() == data for path, data in before.items())
-            assert frames(name, done) == expected[name], name
-    assert stored_pages(tmp_path) == pages
-    assert 5 < interruptions <= server.counts.total()
-
-
 @pytest.mark.parametrize("name", ["kalshi", pytest.param("polymarket", marks=pytest.mark.nightly)])
 async def test_a_fault_that_never_passes_fails_after_bounded_retries_and_changes_no_earlier_pull(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 
 from bellwether.tables.clean import RESOLUTIONS
 from bellwether.venues.polymarket.clob_wire import parse_winners
-from bellwether.venues.polymarket.resolution import EVIDENCE, RESOLUTION, RULES, SILENCE, build_resolutions, resolve_markets
+from bellwether.venues.polymarket.resolution import EVIDENCE, RESOLUTION, SILENCE, build_resolutions, resolve_markets
 from bellwether.venues.polymarket.wire import parse_markets
 from tests.unit.venues.polymarket_objects import DAY, NO, ORIGIN, YES, clob_market, market
 
@@ -219,29 +218,6 @@ def test_the_clobs_winner_is_found_by_its_token_whatever_it_is_called_there():
         {"token_id": YES, "outcome": "Yep", "price": 1, "winner": True},
     ]
     assert table([market(1)], [clob_market(1, tokens=tokens)]).select("outcome", "rule").rows() == [("yes", "winner flag and prices")]
-
-
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "venues.md").read_text("utf-8")
-
-
-def section_of_page(title: str) -> str:
-    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
-
-
-def cells(text: str) -> list[list[str]]:
-    """Return the rows of the tables of `text`, including headers."""
-    return [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|") and "---" not in line
-    ]
-
-
-def test_the_rules_stand_in_their_order_with_what_they_say() -> None:
-    listed = [row for row in cells(section_of_page("What an outcome is")) if row[0].startswith("`")]
-    assert [row[0].strip("`") for row in listed] == [rule.name for rule in RULES]
-    assert [row[2] for row in listed] == [rule.status for rule in RULES]
-    for row, rule in zip(listed, RULES, strict=True):
-        assert row[3] == rule.outcome_reason if rule.outcome_reason else row[3].startswith("the ")
-    assert f"{SILENCE.days} days" in section_of_page("What an outcome is")
 
 
 def test_a_market_with_an_outcome():
