@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import dagster as dg
 import pytest
 
 from deploy.fleet import Fleet
-from deploy.loopback import Process
-from orchestration.orphaned_runs import TAG, end_orphans, requeue_runs
-from orchestration.progress import progress
-from orchestration.runner import Runner
 from tests.shared import wait_until
 
 pytestmark = [pytest.mark.fleet, pytest.mark.nightly]
@@ -34,26 +27,6 @@ def runs(fleet: Fleet, job: str) -> dict[str, str]:
 
     with psycopg.connect(fleet.postgres.url) as database:
         return dict(database.execute("SELECT run_id, status FROM runs WHERE pipeline_name = %s ORDER BY id", [job]).fetchall())
-
-
-@dg.job(logger_defs={"progress": progress})
-def nothing() -> None:
-    """A job without steps. Its runs have a status and no work."""
-
-
-def test_a_machine_of_its_own_on_a_shared_postgres_ends_no_runs(postgres_server: Process, tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
-        gone.wait(60)
-    storage = {"postgres": {"postgres_url": postgres_server.url.replace("postgresql:", "postgresql+psycopg2:")}}
-    with dg.DagsterInstance.local_temp(str(tmp_path), overrides={"storage": storage}) as instance:
-        theirs = [instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED, tags=tags) for tags in ({}, {TAG: "1-killed"})]
-        for run in theirs:
-            instance.report_dagster_event(dg.DagsterEvent("STEP_START", "nothing", step_key="one", pid=gone.pid), run_id=run.run_id)
-        work = Runner(dg.Definitions(jobs=[nothing]), instance)
-        work.launch(nothing, "nothing")
-        assert end_orphans(instance, of_ui=True) == requeue_runs(instance) == []
-        assert [instance.get_run_by_id(run.run_id).status.value for run in theirs] == ["STARTED", "STARTED"]
-        assert not (tmp_path / "processes").exists() or not list((tmp_path / "processes").iterdir())
 
 
 def test_an_interrupted_command_cancels_its_backfill_and_a_killed_one_leaves_it(fleet: Fleet) -> None:

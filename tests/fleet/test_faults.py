@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +11,6 @@ import pytest
 
 from bellwether.errors import BellwetherError
 from bellwether.lake import Lake
-from deploy.fleet import compare
 from deploy.loopback import Process, credentials
 from tests.fleet.proxy import Faults, proxied
 from tests.unit.lake.frames import PRICES, prices
@@ -52,26 +48,6 @@ class Writer(threading.Thread):
                     self.failures += 1
                 else:
                     self.acknowledged[day] = version
-
-
-def test_a_pull_through_a_broken_store_has_the_rows_of_one_in_a_folder(object_store: Process, tmp_path: Path) -> None:
-    shared = {"PATH": os.environ["PATH"], "BELLWETHER_CANDLE_MARKETS": "3", "DAGSTER_DISABLE_TELEMETRY": "1"}
-    stored = {**shared, **credentials(object_store.url), "BELLWETHER_HOME": str(tmp_path / "node")}
-    stored |= {"BELLWETHER_STORE": "s3://bellwether/pulled", "BELLWETHER_WAREHOUSE": "s3://bellwether/pulled/warehouse"}
-    folder = {**shared, "BELLWETHER_HOME": str(tmp_path / "folder")}
-    pull = [Path(sys.executable).with_name("bellwether"), "pull", "2026-09-01", "2026-09-02"]
-    faults = Faults(seed=5, slow_down=0.02, lost_request=0.01, lost_answer=0.02, torn_body=0.1)
-    with proxied(stored["AWS_ENDPOINT_URL"], faults) as address:
-        for _ in range(5):
-            done = subprocess.run(
-                pull, env={**stored, "AWS_ENDPOINT_URL": address}, cwd=tmp_path, capture_output=True, text=True, check=False
-            )
-            if done.returncode == 0:
-                break
-    assert done.returncode == 0, done.stderr
-    assert all(faults.counts[fault] for fault in ("slow_down", "lost_answer", "torn_body")), faults.counts
-    subprocess.run(pull, env=folder, cwd=tmp_path, capture_output=True, check=True)
-    assert compare(folder, stored) == []
 
 
 @pytest.fixture(params=[1, 2])

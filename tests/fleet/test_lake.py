@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
 import subprocess
 import sys
-import time
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -17,7 +13,6 @@ from bellwether.errors import LakeError
 from bellwether.lake import Lake
 from bellwether.lake.recovery import verify
 from deploy.loopback import Process, credentials
-from tests.shared import start_together
 from tests.unit.lake.frames import PRICES, prices
 
 pytestmark = [pytest.mark.fleet, pytest.mark.nightly]
@@ -55,26 +50,6 @@ def require_whole(lake: Lake, days: list[str]) -> None:
     for day in days:
         assert lake.slice(PRICES, [(day,)]).read().equals(prices(day))
     assert verify(lake, [PRICES]).damaged == ()
-
-
-def test_two_processes_commit_sixty_partitions_of_a_table(lake: Lake) -> None:
-    writers = [writer(lake, DAYS[share::2]) for share in range(2)]
-    start_together(writers)
-    assert [one.communicate(timeout=240) and one.returncode for one in writers] == [0, 0]
-    require_whole(lake, DAYS)
-
-
-def test_a_killed_writer_takes_no_commit_of_another_with_it(lake: Lake) -> None:
-    draw = random.Random(5)
-    for share in range(3):
-        killed, other = writer(lake, DAYS[share:30:3]), writer(lake, DAYS[share:30:3][::-1])
-        start_together([killed, other])
-        time.sleep(draw.uniform(0.05, 0.6))
-        os.kill(killed.pid, signal.SIGKILL)
-        other.communicate(timeout=240)
-        assert other.returncode == 0
-        killed.communicate(timeout=60)
-    require_whole(lake, DAYS[:30])
 
 
 def test_acknowledged_commits_survive_a_killed_store(lake: Lake, object_store: Process) -> None:

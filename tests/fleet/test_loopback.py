@@ -10,10 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import redis
 
 from deploy import loopback
-from deploy.loopback import Process, credentials
+from deploy.loopback import Process
 from tests.shared import wait_until
 from tests.unit.orchestration.test_deploy import PINS, SERVICES
 
@@ -27,19 +26,6 @@ with loopback.Processes() as processes:
     print(processes.folder, *(process.pid for process in made), flush=True)
     time.sleep(600)
 """
-
-
-def _client(store: Process):  # type: ignore[no-untyped-def]
-    import boto3
-
-    given = credentials(store.url)
-    return boto3.client(
-        "s3",
-        endpoint_url=given["AWS_ENDPOINT_URL"],
-        aws_access_key_id=given["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=given["AWS_SECRET_ACCESS_KEY"],
-        region_name="us-east-1",
-    )
 
 
 def _listening(pid: int) -> set[str]:
@@ -60,51 +46,6 @@ def test_servers_listen_on_loopback_alone_and_never_run_as_root(
     for server in (postgres_server, redis_server, object_store):
         assert _listening(server.pid) == {"0100007F"}, server.command[0]
         assert os.stat(f"/proc/{server.pid}").st_uid != 0, server.command[0]
-
-
-def test_what_was_acknowledged_survives_kill(postgres_server: Process, redis_server: Process, object_store: Process) -> None:
-    import psycopg
-
-    with psycopg.connect(postgres_server.url) as database:
-        database.execute("CREATE TABLE survives AS SELECT 1 AS value")
-    redis.Redis.from_url(redis_server.url).rpush("survives", "a", "b")
-    client = _client(object_store)
-    client.put_object(Bucket="bellwether", Key="survives", Body=b"whole")
-    for server in (postgres_server, redis_server, object_store):
-        server.kill()
-        assert not server.is_running
-        server.start()
-    with psycopg.connect(postgres_server.url) as database:
-        assert database.execute("SELECT value FROM survives").fetchall() == [(1,)]
-    assert redis.Redis.from_url(redis_server.url).lrange("survives", 0, -1) == [b"a", b"b"]
-    assert client.get_object(Bucket="bellwether", Key="survives")["Body"].read() == b"whole"
-
-
-def test_the_object_store_refuses_a_conditional_write_that_lost(object_store: Process) -> None:
-    from botocore.exceptions import ClientError
-
-    client = _client(object_store)
-    first = client.put_object(Bucket="bellwether", Key="pointer", Body=b"1", IfNoneMatch="*")["ETag"]
-    second = client.put_object(Bucket="bellwether", Key="pointer", Body=b"2", IfMatch=first)["ETag"]
-    assert first != second
-    for condition in ({"IfNoneMatch": "*"}, {"IfMatch": first}):
-        with pytest.raises(ClientError) as refused:
-            client.put_object(Bucket="bellwether", Key="pointer", Body=b"3", **condition)
-        assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 412
-    assert client.get_object(Bucket="bellwether", Key="pointer")["Body"].read() == b"2"
-
-
-def test_strangers_are_refused(postgres_server: Process, redis_server: Process, object_store: Process) -> None:
-    import psycopg
-    from botocore.exceptions import ClientError
-
-    stranger = Process(object_store.command, object_store.folder, object_store.ready, object_store.url.replace("http://", "http://x"))
-    with pytest.raises(ClientError, match="InvalidAccessKeyId"):
-        _client(stranger).list_objects_v2(Bucket="bellwether")
-    with pytest.raises(psycopg.OperationalError, match="password"):
-        psycopg.connect(postgres_server.url.replace("bellwether:", "bellwether:x"))
-    with pytest.raises(redis.AuthenticationError):
-        redis.Redis.from_url(redis_server.url.replace("://:", "://:x")).ping()
 
 
 def _is_alive(pid: str) -> bool:

@@ -24,32 +24,6 @@ pytestmark = [pytest.mark.fleet, pytest.mark.nightly]
 ROOT = Path(__file__).resolve().parents[2]
 CHOSEN = (SERIES, PRICES, FORECASTS)
 
-READER = """
-import json, os, sys, time
-from bellwether.lake.warehouse import query
-SQL = '''SELECT (SELECT published_at FROM meta.publication)::VARCHAR, (SELECT count(*) FROM raw.kalshi_series),
-    (SELECT rows FROM meta.tables WHERE table_name = 'raw.kalshi_series')'''
-seen, failures = [], []
-print("ready", flush=True)
-while len(seen) + len(failures) <= 30 or not os.path.exists(sys.argv[2]):
-    try:
-        seen.append(query(sys.argv[1], SQL).row(0))
-    except Exception as error:
-        failures.append(repr(error))
-    time.sleep(0.1)  # a core for the publisher
-print(json.dumps([seen, failures]))
-"""
-PUBLISHER = """
-import sys
-from pathlib import Path
-from bellwether.lake import Lake
-from bellwether.lake.warehouse import publish
-from tests.unit.lake.frames import *
-lake, name = Lake(sys.argv[1], catalog=Path(sys.argv[5])), sys.argv[3]
-for n in range(int(sys.argv[4])):
-    lake.write(FORECASTS, ("2025q3", f"{name}{n}"), forecasts(forecaster=f"{name}{n}"), run_id="r1")
-    publish(lake, sys.argv[2], tables=(SERIES, PRICES, FORECASTS), lock_timeout=240.0)
-"""
 #: Publish, and kill the process at the stage of argument 3.
 KILLED = """
 import os, signal, sys
@@ -112,50 +86,6 @@ def pointer(warehouse: str) -> dict[str, Any]:
     import s3fs
 
     return json.loads(s3fs.S3FileSystem(use_listings_cache=False, skip_instance_cache=True).cat_file(f"{warehouse}/pointer.json"))
-
-
-def test_no_reader_is_refused_and_none_sees_parts_of_two_publications(lake: Lake, place: str, tmp_path: Path) -> None:
-    warehouse, stop, published = f"{place}/warehouse", tmp_path / "stop", {}
-
-    def note() -> None:
-        at, rows = query(
-            warehouse, "SELECT (SELECT published_at FROM meta.publication)::VARCHAR, (SELECT count(*) FROM raw.kalshi_series)"
-        ).row(0)
-        published[at] = rows
-
-    publish(lake, warehouse, tables=CHOSEN)
-    note()
-    readers = [started(READER, tmp_path / f"reader-{n}", warehouse, str(stop)) for n in range(2)]
-    for reader in readers:
-        assert reader.stdout is not None
-        assert reader.stdout.readline() == "ready\n"
-    for rows in range(4, 34):
-        lake.write(SERIES, (), series(rows=rows), run_id=f"r{rows}")
-        publish(lake, warehouse, tables=CHOSEN)
-        note()
-    stop.touch()
-    assert sorted(published.values()) == list(range(3, 34))
-    distinct = set()
-    for reader in readers:
-        seen, failures = json.loads(reader.communicate(timeout=60)[0])
-        assert failures == []
-        assert len(seen) > 30
-        assert all(rows == described == published[at] for at, rows, described in seen)
-        distinct |= {at for at, _, _ in seen}
-    assert len(distinct) > 10, "they read while it was published"
-
-
-@pytest.mark.parametrize("locked", [True, False])
-def test_two_machines_publish_at_once_and_nothing_is_lost(
-    lake: Lake, place: str, tmp_path: Path, locked: bool, request: pytest.FixtureRequest
-) -> None:
-    if locked:
-        request.getfixturevalue("postgres")
-    warehouse, count = f"{place}/warehouse", 4
-    both = [started(PUBLISHER, tmp_path / name, lake.uri, warehouse, name, str(count), lake.catalog.where) for name in ("a", "b")]
-    assert [one.wait(timeout=300) for one in both] == [0, 0]
-    names = {f"{name}{n}" for name in ("a", "b") for n in range(count)}
-    assert set(query(warehouse, "SELECT DISTINCT forecaster FROM benchmark.forecasts")["forecaster"]) == names
 
 
 @pytest.mark.parametrize("stage", ["build", "upload", "switch", "after"])

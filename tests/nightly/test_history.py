@@ -37,18 +37,6 @@ def numbers(path: Path) -> dict[str, int]:
     return dict(query(path, "FROM meta.names").iter_rows())
 
 
-def test_a_name_keeps_its_number_and_new_ones_follow(lake: Lake, tmp_path: Path) -> None:
-    path = tmp_path / "w.duckdb"
-    publish(lake, path)
-    assert numbers(path) == {"model-0": 0, "model-1": 1, "agent-0": 2, "family-0": 3}
-    board(lake, "a new model", "model-1")
-    publish(lake, path)
-    assert numbers(path) == {"model-0": 0, "model-1": 1, "agent-0": 2, "family-0": 3, "a new model": 4}
-    board(lake, "model-1", "a new model")
-    publish(lake, tmp_path / "other.duckdb")
-    assert numbers(tmp_path / "other.duckdb") == {"model-0": 0, "model-1": 1, "agent-0": 2, "family-0": 3, "a new model": 4}
-
-
 def test_history_survives_a_new_file_and_a_restored_backup(lake: Lake, tmp_path: Path) -> None:
     config, other = Settings(home=tmp_path / "home", lake=lake.uri), Settings(home=tmp_path / "other")
     Journal(config.journal_url).database.open()
@@ -70,17 +58,3 @@ def test_a_warehouse_of_some_tables_changes_no_history(lake: Lake, tmp_path: Pat
     publish(lake, tmp_path / "part.duckdb", tables=[table("benchmark/leaderboard")], self_contained=True)
     assert [lake.manifests(one) for one in HISTORY] == stored
     assert numbers(tmp_path / "part.duckdb") == numbers(tmp_path / "w.duckdb")
-
-
-def test_standings_are_those_of_this_publication_and_of_the_last_one_that_differs(lake: Lake, tmp_path: Path) -> None:
-    path = tmp_path / "w.duckdb"
-    board(lake, "x", "y")
-    publish(lake, path)
-    board(lake, "y", "z")
-    publish(lake, path)
-    standings = "SELECT current, name, place FROM meta.standings WHERE area = 'benchmark' ORDER BY ALL"
-    first = query(path, standings).rows()
-    assert first == [(False, "x", 1), (False, "y", 2), (True, "y", 1), (True, "z", 2)]
-    publish(lake, path)
-    assert query(path, standings).rows() == first
-    assert query(path, "FROM meta.standings WHERE NOT current")["published_at"].n_unique() == 1

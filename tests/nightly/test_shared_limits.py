@@ -58,15 +58,6 @@ def test_eight_processes_hold_one_rate_within_five_percent(url: str) -> None:
     assert all(found)
 
 
-def test_the_death_of_a_process_costs_the_others_no_more_than_a_reservation(url: str) -> None:
-    with workers(pace, url, 5) as started:
-        begun = time.time()
-        time.sleep(1.5)
-        started[0].kill()
-        times = [moment for one in started[1:] for moment in one.found()]
-    assert admitted(times, begun + 2, begun + 4) == pytest.approx(2 * RATE, rel=0.05)
-
-
 def test_the_rate_holds_again_after_the_server_was_killed_and_restarted(postgres_url: str, postgres_server: Process) -> None:
     with workers(pace, postgres_url, 12) as started:
         time.sleep(1)
