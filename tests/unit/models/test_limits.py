@@ -76,8 +76,11 @@ async def test_a_model_that_pauses_leaves_the_slots_of_the_run_to_others(journal
 
 
 @pytest.mark.parametrize("concurrency", [None, 3])
-async def test_a_model_at_the_end_of_its_budget_keeps_no_other_waiting(journal: Journal, concurrency: int | None) -> None:
+async def test_a_model_at_the_end_of_its_budget_keeps_no_other_waiting(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, concurrency: int | None
+) -> None:
     """Each of its calls waits up to a hundred seconds for the previous one, to know whether money remains."""
+    monkeypatch.setattr("bellwether.models.client._CHECK_AGAIN", (5.0, 15.0))
     time = SimulatedTime()
 
     async def script(call: ModelCall) -> AttemptResult:

@@ -18,7 +18,7 @@ from tests.unit.venues.stream_peer import CALM, CREDENTIALS, FAST, A, B, Peer, V
 
 COMBO = "KXMVESPORTSMULTIGAMEEXTENDED-S2026ABC-DEF"
 ALL = (DELTA, TRADE, LIFECYCLE)
-BRISK = StreamTimeouts(quiet=0.2, answer=2.0, first=FAST, again=FAST, tick=0.02)
+BRISK = StreamTimeouts(quiet=0.2, answer=1.0, first=FAST, again=FAST, tick=0.02)
 
 
 async def take(stream: KalshiStream, wanted: int) -> list[Frame]:
