@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from bellwether.errors import SchemaError
 from bellwether.recordings.exchange_times import parse_time, read_exchange_time
 from bellwether.units import CentiCents, Lots
-from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, TRADE, Frame, parse_message, read_body, read_envelope, read_ticker
+from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, TRADE, Frame, parse_message, read_body, read_ticker
 
 #: A dollar and a cent in $0.0001, and the maximum size of a level in lots.
 DOLLAR, CENT, MAX_LOTS = 10_000, 100, 2**31 - 1
@@ -25,8 +24,6 @@ SIDES = ("yes", "no")
 _OUTCOMES = {"yes": 0, "no": 1, "bid": 0, "ask": 1}
 #: Suffixes of the fields of a snapshot's sides, the current one first.
 _SUFFIXES = ("_dollars_fp", "_dollars", "")
-#: Amount of evidence at which the remaining frames are not read.
-_ENOUGH = 5
 _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
 
 #: A book: lots by price ($0.0001), of YES and of NO.
@@ -78,17 +75,25 @@ class UnusableFrame(SchemaError):
 
 
 class FrameReader:
-    """Reader of the frames of one recording. Raises `UnusableFrame`, which names the recording, for an invalid value."""
+    """Reader of the frames of one recording. Raises `UnusableFrame`, which names the recording, for an invalid value.
 
-    def __init__(self, recording: str) -> None:
-        self._recording = recording
+    yes_prices: NO levels of streamed books are in prices of YES; those of polled books never are. Levels are returned in prices of their side.
+    """
+
+    def __init__(self, recording: str, *, yes_prices: bool = False) -> None:
+        self._recording, self._yes_prices = recording, yes_prices
 
     def build_error(self, frame: Frame, field: str, value: object, wanted: str) -> UnusableFrame:
         """Build the error for an invalid field of a frame. wanted: description of the valid values."""
         return UnusableFrame(self._recording, f"frame {frame.ordinal} has {field} {value!r:.80}; {wanted}")
 
     def read_levels(self, frame: Frame, body: dict[str, Any]) -> Levels:
-        """Read both sides' levels, {price: lots}, from the body of a snapshot or of a polled book. Levels without contracts are omitted."""
+        """Read both sides' levels, {price: lots}, from the body of a snapshot. Levels without contracts are omitted."""
+        yes, no = self.read_polled_levels(frame, body)
+        return yes, {DOLLAR - price: lots for price, lots in no.items()} if self._yes_prices else no
+
+    def read_polled_levels(self, frame: Frame, body: dict[str, Any]) -> Levels:
+        """Read both sides' levels, {price: lots}, from the body of a polled book. Levels without contracts are omitted."""
         return self._read_side(frame, body, "yes"), self._read_side(frame, body, "no")
 
     def _read_side(self, frame: Frame, body: dict[str, Any], side: str) -> dict[int, int]:
@@ -119,6 +124,8 @@ class FrameReader:
             raise self.build_error(frame, "side", side, "it is yes or no")
         field = "price_dollars" if "price_dollars" in body else "price"
         price = self._read_price(frame, field, body.get(field))
+        if side == "no" and self._yes_prices:
+            price = CentiCents(DOLLAR - price)
         field = "delta_fp" if "delta_fp" in body else "delta"
         return SIDES.index(side), price, self._read_size(frame, field, body.get(field))
 
@@ -204,27 +211,6 @@ def read_polled_trades(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
     return [trade for trade in reversed(trades) if isinstance(trade, dict)] if isinstance(trades, list) else []
 
 
-def convert_no_prices(body: dict[str, Any]) -> dict[str, Any]:
-    """Convert NO levels in a snapshot's or delta's body from prices of YES to prices of NO. Invalid prices stay unchanged."""
-    converted = dict(body)
-    for suffix in _SUFFIXES:
-        if isinstance(levels := body.get("no" + suffix), list):
-            converted["no" + suffix] = [[_complement(row[0]), *row[1:]] if isinstance(row, list) and row else row for row in levels]
-    if body.get("side") == "no":
-        converted |= {name: _complement(body[name]) for name in ("price_dollars", "price") if name in body}
-    return converted
-
-
-def _complement(price: Any) -> Any:
-    """Return a dollar less a price: text in dollars for a text in dollars, integer cents for integer cents."""
-    if type(price) is int:
-        return DOLLAR // CENT - price
-    try:
-        return format(1 - Decimal(price), "f") if type(price) is str else price
-    except InvalidOperation:
-        return price
-
-
 class BookSide:
     """Bids of one side: size by price, and the best price (0 for an empty side)."""
 
@@ -250,73 +236,36 @@ class BookSide:
 # --- the form of NO prices --------------------------------------------------------------------------------------------
 
 
-class _PriceEvidence:
-    """Evidence that a recording states NO levels in prices of YES: number of books and trades that show it, less those that refute it.
-
-    After a skipped number, the books of a subscription are no evidence until their next snapshots, because a lost change can leave a book
-    crossed. In a partial recording, numbers are skipped anyway.
-    """
-
-    def __init__(self, *, partial: bool) -> None:
-        self.books = self.trades = 0
-        self._partial = partial
-        self._reader = FrameReader("")
-        #: Books by connection, subscription and market, and the last number by connection and subscription.
-        self._books: dict[tuple[int, int | None, str], tuple[BookSide, BookSide]] = {}
-        self._last: dict[tuple[int, int | None], int] = {}
-
-    def take(self, frame: Frame) -> None:
-        """Count what a frame shows about the prices of NO levels; unreadable frames are ignored."""
-        message = parse_message(frame.data)
-        kind, sid, seq = read_envelope(message)
-        body = read_body(message)
-        key = (frame.connection, sid, read_ticker(body) or "")
-        if seq is not None and not self._partial:
-            if seq != self._last.get(key[:2], seq - 1) + 1:
-                self._books = {of: book for of, book in self._books.items() if of[:2] != key[:2]}
-            self._last[key[:2]] = seq
-        with suppress(UnusableFrame):
-            if kind == SNAPSHOT:
-                yes, no = self._reader.read_levels(frame, body)
-                self._books[key] = BookSide(yes), BookSide(no)
-            elif kind == DELTA and key in self._books:
-                side, price, by = self._reader.read_change(frame, body)
-                self._books[key][side].change(price, by)
-            elif kind == TRADE and (trade := self._reader.read_trade(frame, body)) is not None and not trade.side:
-                self.trades += sum(_trade_evidence(book, trade.price) for (*_, ticker), book in self._books.items() if ticker == key[2])
-            if kind in (SNAPSHOT, DELTA) and key in self._books:
-                self.books += _book_evidence(*self._books[key])
-
-
-def _book_evidence(yes: BookSide, no: BookSide) -> int:
-    """Return 1 if only reading the NO levels as prices of YES leaves a book uncrossed, -1 if only reading them as prices of NO does.
-
-    Otherwise 0. yes, no: the sides as stated.
-    """
-    return int(yes.best + no.best >= DOLLAR) - int(min(no.levels) <= yes.best) if yes.best and no.best else 0
-
-
-def _trade_evidence(book: tuple[BookSide, BookSide], price: int) -> int:
-    """Return 1 if a trade shows that a book's NO levels are in prices of YES, -1 if in prices of NO, 0 if neither or both.
-
-    price: that of YES, which a taker bought. Such a taker hit a level of NO, so the book must have a level at this price.
-    """
-    return int(price in book[1].levels) - int(DOLLAR - price in book[1].levels)
-
-
-def has_yes_prices(frames: Iterable[Frame], *, flag: bool | None = None, partial: bool = False) -> bool:
+def has_yes_prices(frames: Iterable[Frame], *, flag: bool | None = None) -> bool:
     """Return True if the NO levels of a recording's books are in prices of YES.
 
-    In the wrong form a book is crossed, or has no level at the price of a trade (https://docs.kalshi.com/getting_started/order_direction).
+    The first snapshot decides that is crossed in one form only, else trades: a taker of YES hits a level of NO. See
+    https://docs.kalshi.com/getting_started/order_direction.
 
     Args:
         frames: frames of the recording in order of arrival.
-        flag: `use_yes_price` of the subscription, if known. The books take precedence, because the venue will ignore the flag.
-        partial: the recording lacks some of a subscription's markets.
+        flag: `use_yes_price` of the subscription, if known. It counts last, because the venue will ignore it.
     """
-    evidence = _PriceEvidence(partial=partial)
+    reader = FrameReader("")
+    #: Prices of NO levels by market, as stated.
+    stated: dict[str, set[int]] = {}
+    fitting = 0
     for frame in frames:
-        evidence.take(frame)
-        if abs(evidence.books) >= _ENOUGH:
-            break
-    return (evidence.books or evidence.trades or (1 if flag else -1)) > 0
+        message = parse_message(frame.data)
+        kind, body = message.get("type"), read_body(message)
+        ticker = read_ticker(body)
+        if ticker is None or kind not in (SNAPSHOT, DELTA, TRADE):
+            continue
+        prices = stated.setdefault(ticker, set())
+        with suppress(UnusableFrame):
+            if kind == SNAPSHOT:
+                yes, no = reader.read_levels(frame, body)
+                is_crossed = bool(yes and no) and max(yes) + max(no) >= DOLLAR
+                if is_crossed != (bool(yes and no) and max(yes) >= min(no)):
+                    return is_crossed
+                prices.update(no)
+            elif kind == DELTA and body.get("side") == "no":
+                prices.add(reader.read_change(frame, body)[1])
+            elif kind == TRADE and (trade := reader.read_trade(frame, body)) is not None and not trade.side:
+                fitting += (trade.price in prices) - (DOLLAR - trade.price in prices)
+    return fitting > 0 if fitting else bool(flag)

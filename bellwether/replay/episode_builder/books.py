@@ -232,7 +232,7 @@ class Books:
             if place is None:
                 place = self._times.add(parse_time(fetched) if type(fetched) is str else None, frame.received_at, ordinal=frame.ordinal)
             try:
-                book = Book(self._reader.read_levels(frame, levels))
+                book = Book(self._reader.read_polled_levels(frame, levels))
             except UnusableFrame as error:
                 self._take_unusable(market, place, error)
                 continue

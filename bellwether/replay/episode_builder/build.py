@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from bellwether.recordings.books import FrameReader, convert_no_prices, has_yes_prices, read_last_price, read_polled_trades
+from bellwether.recordings.books import FrameReader, has_yes_prices, read_last_price, read_polled_trades
 from bellwether.recordings.captures import event_ticker
 from bellwether.recordings.exchange_times import MILLISECOND, read_exchange_time
 from bellwether.recordings.gaps import BookValidator
@@ -62,7 +62,7 @@ class Tracker:
         self.validator = BookValidator(partial=partial)
         self.frames = 0
         self.trades_off_book = 0
-        self._reader = FrameReader(recording)
+        self._reader = FrameReader(recording, yes_prices=yes_prices)
         self.books = Books(tickers, self.times, self._reader, partial=partial)
 
     @property
@@ -79,7 +79,7 @@ class Tracker:
         for ended in self.validator.pop_ended():
             self.books.end(ended)
         if effect is not None:
-            self.books.take(frame, convert_no_prices(body) if self.yes_prices else body, effect)
+            self.books.take(frame, body, effect)
         elif kind == TRADE:
             self._take_trade(frame, body)
         elif kind == REST_BOOKS:
@@ -209,7 +209,7 @@ def build(
         recording,
         [ticker for tickers in events.values() for ticker in tickers],
         partial=about.partial,
-        yes_prices=has_yes_prices(frames(), flag=about.use_yes_price, partial=about.partial),
+        yes_prices=has_yes_prices(frames(), flag=about.use_yes_price),
     )
     for frame in frames():
         tracker.take(frame)

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from bellwether.recordings.books import BookSide, MalformedFrame, convert_no_prices, has_yes_prices, scale_decimal
+from bellwether.recordings.books import BookSide, MalformedFrame, has_yes_prices, scale_decimal
 from bellwether.recordings.exchange_times import read_exchange_time
 from bellwether.recordings.gaps import BookValidator, Effect, GapReport
 from bellwether.recordings.recording import Recording
@@ -41,18 +41,20 @@ class RecordedBook:
         self.yes, self.no = BookSide(yes), BookSide(no)
 
     @classmethod
-    def of(cls, body: dict[str, Any]) -> RecordedBook:
-        """Build a book from a snapshot's body. Raises `MalformedFrame`."""
+    def of(cls, body: dict[str, Any], *, yes_prices: bool = False) -> RecordedBook:
+        """Build a book from a snapshot's body. yes_prices: NO levels are in prices of YES. Raises `MalformedFrame`."""
         try:
-            return cls(_levels(body, "yes"), _levels(body, "no"))
+            no = _levels(body, "no")
+            return cls(_levels(body, "yes"), {DOLLAR - price: size for price, size in no.items()} if yes_prices else no)
         except (TypeError, ValueError) as error:
             raise MalformedFrame(f"levels are not pairs of price and size ({error})") from None
 
-    def apply(self, body: dict[str, Any]) -> int:
+    def apply(self, body: dict[str, Any], *, yes_prices: bool = False) -> int:
         """Apply a delta's body and return the new size of its level. Raises `MalformedFrame`."""
         if body.get("side") not in ("yes", "no"):
             raise MalformedFrame(f"side is {body.get('side')!r}")
         price = parse_price(body["price_dollars"]) if "price_dollars" in body else CENT * scale_decimal(body.get("price"), 0)
+        price = DOLLAR - price if yes_prices and body["side"] == "no" else price
         size = parse_size(body["delta_fp"] if "delta_fp" in body else body.get("delta"))
         return (self.yes if body["side"] == "yes" else self.no).change(price, size)
 
@@ -138,7 +140,7 @@ class BookReplay:
         if effect is Effect.UNAPPLIED or (effect is Effect.CHANGED and market not in self.check.books):
             self.check.counts["unapplied"] += 1
             return None
-        body = convert_no_prices(read_body(message)) if self._yes_prices else read_body(message)
+        body = read_body(message)
         at = read_exchange_time(body)
         self._judge(market, at)
         try:
@@ -166,7 +168,7 @@ class BookReplay:
             self.check.note("crossed", frame, f"{market}: the best bids make a dollar or more")
 
     def _snapshot(self, frame: Frame, market: str, body: dict[str, Any]) -> None:
-        book = RecordedBook.of(body)
+        book = RecordedBook.of(body, yes_prices=self._yes_prices)
         self.check.counts["snapshots"] += 1
         if any(size < 0 for side in (book.yes, book.no) for size in side.levels.values()):
             self.check.note("negative", frame, f"{market}: a snapshot with a level below zero")
@@ -184,7 +186,7 @@ class BookReplay:
             self.check.counts["agreed"] += 1
 
     def _delta(self, frame: Frame, market: str, book: RecordedBook, body: dict[str, Any]) -> None:
-        size = book.apply(body)
+        size = book.apply(body, yes_prices=self._yes_prices)
         self.check.counts["deltas"] += 1
         if size < 0:
             self.check.note("negative", frame, f"{market}: a level of {size} hundredths of a contract")
@@ -200,7 +202,7 @@ class BookReplay:
 def check_books(recording: Recording) -> tuple[BookCheck, GapReport]:
     """Replay a recording. Returns the check of its books and its gaps."""
     about = recording.about
-    yes_prices = has_yes_prices(recording.frames(), flag=about.use_yes_price, partial=about.partial)
+    yes_prices = has_yes_prices(recording.frames(), flag=about.use_yes_price)
     replay = BookReplay(partial=about.partial, yes_prices=yes_prices)
     for frame in recording.frames():
         replay.apply(frame)

@@ -16,7 +16,6 @@ from bellwether.lake import Lake
 from bellwether.recordings.books import (
     BookSide,
     MalformedFrame,
-    convert_no_prices,
     has_yes_prices,
     scale_decimal,
 )
@@ -145,7 +144,7 @@ LEGS: list[tuple[list[dict[str, Any]], bool | None, bool]] = [
     ([snapshot(A, 1, **THIN), taken(A, "0.4200")], False, True),
     ([snapshot(A, 1, **THIN), taken(A, "0.5500")], True, False),
     ([snapshot(A, 1, **THIN), taken(A, "0.4000", "no")], None, False),
-    ([snapshot(A, 1, yes_dollars_fp=[["0.7000", "1.00"]], no_dollars_fp=[]), delta(A, 2, price="0.7500", side="no")], None, True),
+    ([snapshot(A, 1, yes_dollars_fp=[], no_dollars_fp=[]), delta(A, 2, price="0.4200", side="no"), taken(A, "0.4200")], None, True),
     # After a lost change, a book may only seem to be crossed.
     ([snapshot(A, 1, **THIN), *(delta(A, seq, price="0.6200", side="no") for seq in range(3, 9))], None, False),
     ([], None, False),
@@ -155,20 +154,6 @@ LEGS: list[tuple[list[dict[str, Any]], bool | None, bool]] = [
 def test_books_decide_the_leg_of_no_prices_then_trades_then_the_flag() -> None:
     for bodies, flag, expected in LEGS:
         assert has_yes_prices(frames(*bodies), flag=flag) is expected, (bodies, flag)
-
-
-@given(st.integers(1, 9999), st.integers(1, 99))
-def test_conversion_gives_the_complement_of_every_no_price_and_nothing_else(price: int, cents: int) -> None:
-    text, other = f"0.{price:04d}", f"0.{10_000 - price:04d}"
-    body = {"yes_dollars_fp": [[text, "1.00"]], "no_dollars_fp": [[text, "2.00"]], "no": [[cents, 3]]}
-    assert convert_no_prices(body) == {"yes_dollars_fp": [[text, "1.00"]], "no_dollars_fp": [[other, "2.00"]], "no": [[100 - cents, 3]]}
-    for side, expected in (("yes", text), ("no", other)):
-        assert convert_no_prices({"side": side, "price_dollars": text}) == {"side": side, "price_dollars": expected}
-
-
-def test_what_is_no_price_is_left_for_its_reader() -> None:
-    for level in (["x", "1.00"], [None, "1.00"], [], "0.40", 7):
-        assert convert_no_prices({"no_dollars_fp": [level]}) == {"no_dollars_fp": [level]}
 
 
 def test_a_recording_in_yes_prices_has_the_books_of_one_in_own_prices(tmp_path: Path) -> None:
