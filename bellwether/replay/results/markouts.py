@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether.replay.engine.codes import F_ACTION, F_PRICE, F_SIDE, F_TICKER, F_TS
-from bellwether.replay.engine.compilation import compiled, compiled_allocating
+from bellwether.replay.engine.compilation import compiled_allocating
 from bellwether.replay.tape.layout import CLOSE, INVALID, KIND_MASK, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, cache_per_tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
 
@@ -86,10 +86,20 @@ def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarra
         fills: Fills of the engine, int64[m, F_COLS].
         seconds: Horizons, seconds.
     """
-    tops = tops_of(tape)
-    columns = (np.ascontiguousarray(fills[:, column]) for column in (F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_TS))
+    tops, paid_at = tops_of(tape), payments(tape)
     horizons = np.array([second * SECOND for second in seconds], np.int64)
-    return _markouts((tops.first, tops.ts, tops.worth, payments(tape), tops.until), tuple(columns), horizons)
+    result = np.full((len(fills), len(horizons)), NONE, np.int64)
+    for market in np.unique(fills[:, F_TICKER]).tolist():
+        rows = np.flatnonzero(fills[:, F_TICKER] == market)
+        own, times = fills[rows], tops.ts[tops.first[market] : tops.first[market + 1]]
+        at = own[:, F_TS, None] + horizons
+        # Row 0 stands for the time before the first change.
+        worth = np.append(NONE, tops.worth[tops.first[market] : tops.first[market + 1]])[np.searchsorted(times, at, side="right")]
+        is_known = (worth != NONE) & ((at <= tops.until) | (at >= paid_at[market]))
+        of_side = np.where(own[:, F_SIDE, None] == YES, worth, MICROS - worth)
+        gain = np.where(own[:, F_ACTION, None] == BUY, 1, -1) * (of_side - own[:, F_PRICE, None] * _UNIT)
+        result[rows] = np.where(is_known, gain, NONE)
+    return result
 
 
 @compiled_allocating
@@ -134,47 +144,3 @@ def _tops(ts, event, levels, tickers, columns):  # type: ignore[no-untyped-def]
         else:
             out_worth[row] = (bid + ask) * _HALF if bid >= 0 and ask >= 0 else NONE
     return rows
-
-
-@compiled_allocating
-def _markouts(tops, fills, horizons):  # type: ignore[no-untyped-def]
-    first, ts, worth, paid_at, until = tops
-    ticker, side, action, price, filled = fills
-    result = np.full((len(ticker), len(horizons)), NONE, np.int64)
-    for index in range(len(ticker)):
-        market = ticker[index]
-        low, high = first[market], first[market + 1]
-        behind = low
-        for column in range(len(horizons)):
-            at = filled[index] + horizons[column]
-            if at > until and at < paid_at[market]:
-                continue
-            behind = _behind(ts, behind if behind > low and ts[behind - 1] <= at else low, high, at)
-            if behind == low:
-                continue
-            value = worth[behind - 1]
-            if value == NONE:
-                continue
-            own = value if side[index] == YES else MICROS - value
-            gain = own - price[index] * _UNIT
-            result[index, column] = gain if action[index] == BUY else -gain
-    return result
-
-
-@compiled
-def _behind(ts, low, high, at):  # type: ignore[no-untyped-def]
-    """Return the first index from `low` on whose time is later than `at`; `high` without such an index. The search takes growing strides
-    from `low`.
-    """
-    stride = 1
-    while low + stride < high and ts[low + stride - 1] <= at:
-        low += stride
-        stride *= 2
-    high = min(high, low + stride)
-    while low < high:
-        middle = (low + high) >> 1
-        if ts[middle] <= at:
-            low = middle + 1
-        else:
-            high = middle
-    return low
