@@ -1,4 +1,4 @@
-"""Import of episodes of PredictionMarketBench: full books in whole cents, as Parquet or CSV, with the levels as structs or JSON text.
+"""Import of episodes of PredictionMarketBench: Parquet files with full books in whole cents.
 
 The price of a trade may be that of YES or that of the side that the taker bought: the *convention* of an episode.
 """
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import polars as pl
 
 from bellwether.errors import ConfigError, SchemaError
@@ -36,8 +35,15 @@ from bellwether.units import CentiCents, MicroDollars
 #: Side of the prices of trades: the side that the taker bought, or YES; auto: whichever agrees with the books.
 TAKER_PRICE, YES_PRICE, AUTO = "taker", "yes", "auto"
 CONVENTIONS = (AUTO, TAKER_PRICE, YES_PRICE)
-_ENDINGS = (".parquet", ".csv", ".csv.gz")
+ORDERBOOK, TRADES = "orderbook.parquet", "trades.parquet"
 _SIDES = ("yes", "no")
+_TIME, _NUMBER, _TEXT = pl.Datetime("ns", "UTC"), pl.Int64(), pl.String()
+_LEVELS = pl.List(pl.Struct({"price_cents": _NUMBER, "size": _NUMBER}))
+#: Columns of the files that an import reads.
+_COLUMNS: dict[str, dict[str, pl.DataType]] = {
+    ORDERBOOK: {"ts": _TIME, "sequence_id": _NUMBER, "ticker": _TEXT, "yes_bids": _LEVELS, "no_bids": _LEVELS},
+    TRADES: {"ts": _TIME, "trade_id": _TEXT, "ticker": _TEXT, "taker_side": _TEXT, "price_cents": _NUMBER, "count": _NUMBER},
+}
 #: Number of rows whose levels are in memory as Python objects.
 _BATCH = 4096
 
@@ -109,11 +115,8 @@ def read_pmb(folder: Path, trade_price: str = AUTO) -> Content:
 
 
 def _read_settlements(values: dict[str, Any], tickers: Sequence[str]) -> dict[str, _Settled]:
-    """Parse `settlement.json`: an object keyed by ticker, or the first version's list of objects with tickers."""
-    items = (
-        values["settlements"] if isinstance(values.get("settlements"), list) else [{**item, "ticker": key} for key, item in values.items()]
-    )
-    settled = {str(item.get("ticker")): parse_object(_Settled, item, f"{SETTLEMENT}: {item.get('ticker')}") for item in items}
+    """Parse `settlement.json`, an object keyed by ticker."""
+    settled = {ticker: parse_object(_Settled, item, f"{SETTLEMENT}: {ticker}") for ticker, item in values.items()}
     if unknown := next((ticker for ticker in settled if ticker not in tickers), None):
         raise SchemaError(f"reading {SETTLEMENT}: the episode has no market {unknown!r:.80}; it has {', '.join(tickers)}")
     for ticker, one in settled.items():
@@ -122,56 +125,70 @@ def _read_settlements(values: dict[str, Any], tickers: Sequence[str]) -> dict[st
     return {ticker: settled.get(ticker, _Settled()) for ticker in tickers}
 
 
-def _read_frame(folder: Path, name: str) -> tuple[str, pl.DataFrame] | None:
-    """Read a table in any of its files. Returns the name of the file and the table with times in ns; None if there is no file."""
-    path = next((folder / f"{name}{ending}" for ending in _ENDINGS if (folder / f"{name}{ending}").is_file()), None)
-    if path is None:
-        return None
+def _read_frame(folder: Path, name: str, tickers: Sequence[str]) -> pl.DataFrame:
+    """Read a table in chronological order, with its markets' positions in `tickers` as the column `code`. Raises `SchemaError`."""
+    columns = _COLUMNS[name]
     try:
-        frame = pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema=False)
-        if "timestamp" in frame.columns and "ts" not in frame.columns:
-            frame = frame.rename({"timestamp": "ts"})
-        time = pl.col("ts")
-        if frame.schema["ts"] == pl.String():
-            time = time.str.replace(" ", "T").str.replace("Z", "+00:00").str.to_datetime("%+", time_unit="ns", time_zone="UTC")
-        frame = frame.with_columns(time.dt.cast_time_unit("ns").dt.convert_time_zone("UTC").dt.timestamp("ns").alias("ts"))
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise SchemaError(f"reading {path.name}: {str(error).splitlines()[0]}; restore it") from None
-    for row, (ts, before) in enumerate(zip(frame["ts"].to_list(), [0, *frame["ts"].to_list()], strict=False)):
-        if ts is None or ts < before:
-            raise RowError(path.name, row, "ts is missing or before that of the previous row; sort the rows by time")
-    return path.name, frame
+        frame = pl.read_parquet(folder / name)
+        for column, dtype in columns.items():
+            if not _is_kind(frame.schema[column], dtype):
+                raise SchemaError(f"reading {name}: {column} is {frame.schema[column]}; it must be {dtype}")
+        frame = frame.select(pl.col(column).cast(dtype) for column, dtype in columns.items())
+    except (OSError, KeyError, pl.exceptions.PolarsError) as error:
+        raise SchemaError(f"reading {name}: {str(error).splitlines()[0]}; it must have the columns {', '.join(columns)}") from None
+    ts, codes = pl.col("ts"), {ticker: code for code, ticker in enumerate(tickers)}
+    code = pl.col("ticker").replace_strict(codes, default=None, return_dtype=pl.Int32())
+    _require(name, frame, ts.is_not_null() & (ts >= ts.shift(1, fill_value=ts.first())), "ts is missing or before that of the previous row")
+    _require(name, frame, code.is_not_null(), f"the market must be one of {', '.join(tickers):.200}")
+    return frame.with_columns(ts.dt.timestamp("ns"), code=code)
+
+
+def _is_kind(stated: pl.DataType, wanted: pl.DataType) -> bool:
+    """Return True if values of one type are converted to another without loss."""
+    if isinstance(wanted, pl.List) and isinstance(stated, pl.List):
+        return _is_kind(stated.inner, wanted.inner)  # type: ignore[arg-type]
+    if isinstance(wanted, pl.Struct) and isinstance(stated, pl.Struct):
+        fields = {field.name: field.dtype for field in stated.fields}
+        return all(field.name in fields and _is_kind(fields[field.name], field.dtype) for field in wanted.fields)  # type: ignore[arg-type]
+    return stated.is_integer() if wanted.is_integer() else stated.base_type() == wanted.base_type()
+
+
+def _require(name: str, frame: pl.DataFrame, valid: pl.Expr, problem: str) -> None:
+    """Raise `RowError` for the first row that is not valid."""
+    wrong = frame.select(~valid.fill_null(False)).to_series().arg_true()
+    if len(wrong):
+        raise RowError(name, wrong[0], f"{problem}; it is {frame.row(wrong[0], named=True)!r:.200}")
 
 
 # --- books ---------------------------------------------------------------------------------------------------------------
 
 
 def _read_book(folder: Path, tickers: Sequence[str]) -> tuple[BookColumns, list[Gap]]:
-    found = _read_frame(folder, "orderbook")
-    if found is None:
-        raise SchemaError(f"reading {folder.name}: orderbook.parquet is missing; an episode has an order book")
-    file, frame = found
-    codes, ts = _codes(file, frame, "ticker", tickers), frame["ts"].to_list()
-    sequence = frame["sequence_id"].cast(pl.Int64).to_list() if "sequence_id" in frame.columns else list(range(len(ts)))
-    # The last row of each market's instant; an action of the exchange may lock a book before.
-    last = {(code, at): row for row, (code, at) in enumerate(zip(codes, ts, strict=True))}
+    frame = _read_frame(folder, ORDERBOOK, tickers)
+    price, size = (pl.element().struct.field(field) for field in ("price_cents", "size"))
+    for side in _SIDES:
+        bids = pl.col(f"{side}_bids")
+        valid = bids.list.eval((price.is_between(1, 99) & (size >= 0)).fill_null(False)).list.all()
+        unique = bids.list.eval(price).list.n_unique() == bids.list.len()
+        _require(ORDERBOOK, frame, valid & unique, f"{side}_bids must have whole cents from 1 to 99, each once, and contracts of 0 or more")
+    is_last = frame.select(pl.struct("code", "ts").is_last_distinct()).to_series().to_list()
     builder = BookBuilder(len(tickers))
     locked: dict[int, int] = {}
     gaps: list[Gap] = []
     previous: tuple[Any, ...] = ()
-    for row, sides in enumerate(zip(*(_read_side(file, frame, side) for side in range(2)), strict=True)):
-        code, at, levels = codes[row], ts[row], sides[0] | sides[1]
-        this = at, sequence[row], code, levels
+    for row, this in enumerate(_iterate_rows(frame)):
+        at, sequence, code, sides = this
         if this == previous:
-            raise RowError(file, row, f"it is the same as row {row - 1} (sequence_id {sequence[row]}); remove it")
+            raise RowError(ORDERBOOK, row, f"it is the same as row {row - 1} (sequence_id {sequence}); remove it")
         previous, invalid = this, None
-        if last[code, at] == row and _is_locked(sides) != (code in locked):
+        # An action of the exchange may lock a book before its last row.
+        if is_last[row] and _is_locked(sides) != (code in locked):
             invalid = code not in locked
             if invalid:
                 locked[code] = at
             else:
                 gaps.append(Gap(tickers[code], locked.pop(code), at, "locked book"))
-        builder.add(at, sequence[row], code, levels, is_whole=True, invalid=invalid)
+        builder.add(at, sequence, code, sides[0] | sides[1], is_whole=True, invalid=invalid)
     gaps += [Gap(tickers[code], at, None, "locked book") for code, at in locked.items()]
     return builder.columns(), sorted(gaps, key=lambda gap: (gap.start, gap.ticker))
 
@@ -181,94 +198,34 @@ def _is_locked(sides: Sequence[dict[Level, int]]) -> bool:
     return all(sides) and max(sides[0]) + max(sides[1]) - level_of(1, 0) == DOLLAR  # type: ignore[arg-type]
 
 
-def _read_side(file: str, frame: pl.DataFrame, side: int) -> Iterator[dict[Level, int]]:
-    """Yield the levels of one side of each row, with their lots."""
-    name = f"{_SIDES[side]}_bids"
-    if name not in frame.columns:
-        raise SchemaError(f"reading {file}: column {name} is missing; it has {', '.join(frame.columns)}")
-    for first in range(0, len(frame), _BATCH):
-        stated = frame[name].slice(first, _BATCH)
-        counts, levels, lots = _read_levels(file, name, stated, first)
-        levels += level_of(side, CentiCents(0))
-        ends = np.cumsum(counts).tolist()
-        keys, sizes = levels.tolist(), lots.tolist()
-        for row, (start, end) in enumerate(zip([0, *ends], ends, strict=False), first):
-            own = dict(zip(keys[start:end], sizes[start:end], strict=True))
-            if len(own) < end - start:
-                raise RowError(file, row, f"{name} is {stated[row - first]!r:.80}; it has a price twice")
-            yield own if all(own.values()) else {level: size for level, size in own.items() if size}
+def _iterate_rows(frame: pl.DataFrame) -> Iterator[tuple[int, int, int, tuple[dict[Level, int], ...]]]:
+    """Yield time, sequence number and market of each row, and the lots by level of each side, without levels of size 0."""
+    for batch in frame.iter_slices(_BATCH):
+        sides = zip(*(_read_levels(batch[f"{side}_bids"], code) for code, side in enumerate(_SIDES)), strict=True)
+        for (at, sequence, code), levels in zip(batch.select("ts", "sequence_id", "code").iter_rows(), sides, strict=True):
+            yield at, sequence, code, levels
 
 
-def _read_levels(file: str, name: str, stated: pl.Series, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the number of levels of each row, and price ($0.0001) and lots of each level. first: number of the first row."""
-    if stated.dtype == pl.String():
-        parsed = [_parse_json(file, name, text, first + row) for row, text in enumerate(stated)]
-        stated = pl.Series(name, parsed, pl.List(pl.Struct(dict.fromkeys(("price_cents", "price", "size"), pl.Float64()))), strict=False)
-    if stated.null_count() or not isinstance(stated.dtype, pl.List) or not isinstance(stated.dtype.inner, pl.Struct):
-        raise RowError(file, first + (stated.is_null().arg_max() or 0), f"{name} is no list of levels with a price and a size")
-    numbers = stated.explode(empty_as_null=False).struct.unnest().cast(pl.Float64)
-    missing = [pl.lit(None, pl.Float64).alias(column) for column in ("price_cents", "price", "size") if column not in numbers.columns]
-    numbers, price = numbers.with_columns(missing), pl.col("price")
-    cents = pl.coalesce("price_cents", pl.when(price < 1).then((100 * price).round()).otherwise(price))
-    frame = numbers.select(cents.alias("cents"), (CONTRACT * pl.col("size")).alias("lots"))
-    valid = frame.select(
-        (pl.col("cents").is_between(1, 99) & (pl.col("cents") % 1 == 0)) & (pl.col("lots") >= 0) & (pl.col("lots") % 1 == 0)
-    )
-    wrong = (~valid.to_series().fill_null(False)).arg_true()
-    counts = stated.list.len().to_numpy()
-    if len(wrong):
-        row = int(np.searchsorted(np.cumsum(counts), wrong[0], "right"))
-        problem = "a price is whole cents above 0 and below 100, a size whole hundredths of a contract"
-        raise RowError(file, first + row, f"{name} is {stated[row].to_list()!r:.80}; {problem}")
-    return counts, (CENT * frame["cents"].to_numpy()).astype(np.int64), frame["lots"].to_numpy().astype(np.int64)
+def _read_levels(bids: pl.Series, side: int) -> Iterator[dict[Level, int]]:
+    numbers = bids.explode(empty_as_null=False).struct.unnest()
+    levels = (CENT * numbers["price_cents"] + level_of(side, CentiCents(0))).to_list()
+    lots = (CONTRACT * numbers["size"]).to_list()
+    end = 0
+    for count in bids.list.len():
+        start, end = end, end + count
+        yield {level: size for level, size in zip(levels[start:end], lots[start:end], strict=True) if size}
 
 
-def _parse_json(file: str, name: str, text: str, row: int) -> list[Any]:
-    """Parse the JSON text of a row to a list of levels."""
-    try:
-        levels = orjson.loads(text)
-    except (orjson.JSONDecodeError, TypeError):
-        levels = None
-    if not isinstance(levels, list) or not all(
-        isinstance(level, dict) and all(type(value) in (int, float) for value in level.values()) for level in levels
-    ):
-        raise RowError(file, row, f"{name} is {text!r:.80}; it must be a JSON list of levels with numbers")
-    return levels
-
-
-def _codes(file: str, frame: pl.DataFrame, name: str, choices: Sequence[str]) -> list[int]:
-    """Return the position in `choices` of each value of a column. Raises `SchemaError` for other values."""
-    if name not in frame.columns:
-        raise SchemaError(f"reading {file}: column {name} is missing; it has {', '.join(frame.columns)}")
-    code = {text: position for position, text in enumerate(choices)}
-    values = frame[name].to_list()
-    if wrong := next((row for row, value in enumerate(values) if value not in code), None):
-        raise RowError(file, wrong, f"{name} is {values[wrong]!r:.80}; it must be one of {', '.join(choices):.200}")
-    return [code[value] for value in values]
-
-
-# --- trades --------------------------------------------------------------------------------------------------------------
+# --- trades ----------------------------------------------------------------------------------------------------------------
 
 
 def _read_trades(folder: Path, tickers: Sequence[str]) -> Trades:
     """Read the trades, with prices as stated. A missing file has none."""
-    found = _read_frame(folder, "trades")
-    if found is None:
+    if not (folder / TRADES).is_file():
         return no_trades()
-    file, frame = found
-    price = pl.col("price_cents")
-    if "price_cents" not in frame.columns:
-        price = pl.col("price").cast(pl.Float64)
-        price = pl.when(price < 1).then((100 * price).round()).otherwise(price)
-    try:
-        numbers = frame.select(
-            "ts", pl.col("trade_id").cast(pl.String), price.cast(pl.Int64).alias("cents"), pl.col("count").cast(pl.Int64)
-        )
-    except pl.exceptions.PolarsError as error:
-        raise SchemaError(f"reading {file}: {str(error).splitlines()[0]}; price_cents and count are whole numbers") from None
-    wrong = numbers.select(row=~(pl.col("cents").is_between(1, 99) & (pl.col("count") > 0)).fill_null(False)).to_series().arg_true()
-    if len(wrong):
-        raise RowError(file, wrong[0], f"{numbers.row(wrong[0], named=True)} has a price outside 1 to 99 cents, or no size above 0")
-    codes, takers = (np.array(_codes(file, frame, name, texts)) for name, texts in (("ticker", tickers), ("taker_side", _SIDES)))
-    ts, _, cents, contracts = (None if column.dtype == pl.String() else column.to_numpy() for column in numbers.get_columns())
-    return Trades(ts, numbers["trade_id"].to_arrow(), codes, takers, CENT * cents, CONTRACT * contracts)  # type: ignore[operator, arg-type]
+    frame = _read_frame(folder, TRADES, tickers)
+    valid = pl.col("price_cents").is_between(1, 99) & (pl.col("count") > 0) & pl.col("taker_side").is_in(_SIDES)
+    _require(TRADES, frame, valid, "price_cents is from 1 to 99, count above 0, and taker_side yes or no")
+    taker = (frame["taker_side"] == "no").cast(pl.Int8())
+    numbers = (column.to_numpy() for column in (frame["code"], taker, CENT * frame["price_cents"], CONTRACT * frame["count"]))
+    return Trades(frame["ts"].to_numpy(), frame["trade_id"].to_arrow(), *numbers)

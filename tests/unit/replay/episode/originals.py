@@ -1,12 +1,9 @@
-"""One small episode in each variant of the original's format."""
+"""One small episode in the original's format."""
 
 from __future__ import annotations
 
-import csv
-import gzip
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +49,16 @@ def write_metadata(folder: Path, tickers: list[str], settled: dict[str, Any], *,
     (folder / "settlement.json").write_text(json.dumps(settled))
 
 
-def _described(folder: Path, *, first_version: bool = False) -> None:
+def _described(folder: Path) -> None:
     settled: dict[str, Any] = {
         "KXT-A": {"result": "YES", "settled_ts": "2026-01-20T00:09:00+00:00"},
         "KXT-B": {"result": None, "settled_ts": None},
     }
-    if first_version:
-        settled = {"settlements": [{"ticker": ticker, **values} for ticker, values in settled.items()]}
     write_metadata(folder, TICKERS, settled)
 
 
-def levels_of(levels: Levels, price: str = "price_cents") -> list[dict[str, Any]]:
-    return [{price: cents / 100 if price == "price" else cents, "size": size} for cents, size in levels]
+def levels_of(levels: Levels) -> list[dict[str, Any]]:
+    return [{"price_cents": cents, "size": size} for cents, size in levels]
 
 
 def trade_table(trades: list[tuple[float, str, str, str, int, int]]) -> pa.Table:
@@ -85,13 +80,11 @@ def _trades() -> pa.Table:
     return trade_table(TRADES)
 
 
-def book_table(
-    rows: list[tuple[float, int, str, Levels, Levels]], form: Callable[[Levels], Any], kind: pa.DataType, time: str = "ts"
-) -> pa.Table:
+def book_table(rows: list[tuple[float, int, str, Levels, Levels]], form: Callable[[Levels], Any], kind: pa.DataType) -> pa.Table:
     seconds, sequence, tickers, yes, no = zip(*rows, strict=True)
     return pa.table(
         {
-            time: pa.array([at(second) for second in seconds]).view(TIME),
+            "ts": pa.array([at(second) for second in seconds]).view(TIME),
             "sequence_id": list(sequence),
             "ticker": list(tickers),
             "yes_bids": pa.array([form(levels) for levels in yes], kind),
@@ -100,8 +93,8 @@ def book_table(
     )
 
 
-def _book(form: Callable[[Levels], Any], kind: pa.DataType, time: str = "ts") -> pa.Table:
-    return book_table(ROWS, form, kind, time)
+def _book(form: Callable[[Levels], Any], kind: pa.DataType) -> pa.Table:
+    return book_table(ROWS, form, kind)
 
 
 def struct_of(price: str, number: pa.DataType) -> pa.DataType:
@@ -114,45 +107,10 @@ def structs(folder: Path) -> None:
     pq.write_table(_trades(), folder / "trades.parquet")
 
 
-def large_lists_of_small_integers(folder: Path) -> None:
+def small_integers(folder: Path) -> None:
+    """Fields in another order, and further ones."""
     _described(folder)
-    kind = pa.large_list(pa.struct([("size", pa.int16()), ("price", pa.int8())]))
-    table = _book(lambda levels: [{"price": cents, "size": size} for cents, size in levels], kind)
+    fields = [("size", pa.int16()), ("note", pa.string()), ("price_cents", pa.int8())]
+    table = _book(lambda levels: [{"note": "", **level} for level in levels_of(levels)], pa.large_list(pa.struct(fields)))
     pq.write_table(table, folder / "orderbook.parquet", row_group_size=2, compression="gzip")
     pq.write_table(_trades(), folder / "trades.parquet")
-
-
-def first_version(folder: Path) -> None:
-    """Column `timestamp`, dollar floats, settlements as a list."""
-    _described(folder, first_version=True)
-    table = _book(lambda levels: levels_of(levels, "price"), struct_of("price", pa.float64()), "timestamp")
-    pq.write_table(table, folder / "orderbook.parquet")
-    pq.write_table(_trades().rename_columns(["timestamp", *_trades().schema.names[1:]]), folder / "trades.parquet")
-
-
-def json_text(folder: Path) -> None:
-    _described(folder)
-    pq.write_table(_book(lambda levels: json.dumps(levels_of(levels)), pa.string()), folder / "orderbook.parquet")
-    pq.write_table(_trades(), folder / "trades.parquet")
-
-
-def _csv(folder: Path, opened: Callable[[Path], Any], ending: str) -> None:
-    _described(folder)
-    with opened(folder / f"orderbook.csv{ending}") as file:
-        rows = csv.writer(file)
-        rows.writerow(["timestamp", "sequence_id", "ticker", "yes_bids", "no_bids"])
-        for second, sequence, ticker, yes, no in ROWS:
-            text = f"2026-01-20 00:00:{second:02d}+00:00" if second != 6 else "2026-01-20T00:00:06.000000Z"
-            rows.writerow([text, sequence, ticker, json.dumps(levels_of(yes)), json.dumps(levels_of(no))])
-    with opened(folder / f"trades.csv{ending}") as file:
-        rows = csv.writer(file)
-        rows.writerow(["ts", "trade_id", "ticker", "side", "taker_side", "price_cents", "count"])
-        for second, name, ticker, taker, price, count in TRADES:
-            rows.writerow([f"2026-01-20T00:00:{second:02d}.000000+00:00", name, ticker, "yes", taker, price, count])
-
-
-def zipped_csv(folder: Path) -> None:
-    _csv(folder, partial(gzip.open, mode="wt", newline=""), ".gz")
-
-
-FORMS = (structs, large_lists_of_small_integers, first_version, json_text, zipped_csv)
