@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 HOME_VERSION, HOME_MARKER = "1", "made"
 #: Seconds for which an unused copy of a stored folder is kept, and attempts to copy one that is being replaced.
 _KEEP_COPY, _ATTEMPTS = 7 * 86_400, 6
-#: Bytes of a SHA-256.
-_CHECKSUM = 32
 _DRAFT = re.compile(r"\.(?P<target>.+)\.(tmp|old)-[0-9a-f]{8}")
 
 
@@ -318,17 +316,6 @@ def require_whole_home(config: Settings) -> None:
         raise BellwetherError(
             f"opening {config.world_home}: the restoration of {name} into it was interrupted; `bellwether restore` of the same backup finishes it"
         )
-
-
-def with_checksum(content: bytes | memoryview) -> bytes:
-    """Return `content` followed by its SHA-256, to be read with `checked`."""
-    return b"".join((content, hashlib.sha256(content).digest()))
-
-
-def checked(data: bytes | memoryview) -> memoryview | None:
-    """Return the content from bytes made by `with_checksum`, without copying; None if the checksum does not match."""
-    content, stated = memoryview(data)[:-_CHECKSUM], bytes(memoryview(data)[-_CHECKSUM:])
-    return content if hashlib.sha256(content).digest() == stated else None
 
 
 def checksum(path: Path) -> str:

@@ -151,9 +151,6 @@ class Settings(BaseSettings):
     )
     docs_url: str | None = Field(default=None, description="address of the published documentation, to which the site links")
     code_url: str | None = Field(default=None, description="address of the published source code, to which the site links")
-    tapes: Path | None = Field(
-        default=None, description="folder where episodes are kept ready to replay, a cache; <home>/<world>/tapes when left out"
-    )
     candle_days: int = Field(default=8, ge=1, le=60, description="days of hourly candles pulled before each market's close")
     candle_markets: int = Field(
         default=2000, ge=0, description="most markets per day for which candles are pulled, chosen by a stable hash; 0 pulls none"
@@ -322,11 +319,6 @@ class Settings(BaseSettings):
     def episodes_path(self) -> Path:
         """Folder of episodes, local or in an object store."""
         return self._place("episodes", self.episodes)
-
-    @property
-    def tapes_path(self) -> Path:
-        """Absolute folder with tapes, the simulator's form of episodes; a cache."""
-        return (self.tapes or self.world_home / "tapes").expanduser().absolute()
 
     @property
     def dagster_home(self) -> Path:

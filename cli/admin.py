@@ -243,7 +243,7 @@ def backup(folder: Path) -> None:
     The 7 newest stay, and the last of each of 5 weeks and 12 months.
 
     A backup has lake, journal, registry, submissions, recordings, episodes, trajectories and evaluations; other commands may run meanwhile.
-    Reports, datasets, site, warehouse and tapes are left out: they can be rebuilt.
+    Reports, datasets, site and warehouse are left out: they can be rebuilt.
     """
     from bellwether.backup.backup import backup as back_up
     from bellwether.backup.backup import prune

@@ -176,7 +176,6 @@ def _run(request: Request, jobs: int, out: Path | None, html: Path | None, *, as
             request.sources,
             request.candidates,
             request.settings,
-            cache=request.cache,
             jobs=jobs,
             isolated=request.isolated,
             out=out,

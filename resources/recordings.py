@@ -1,4 +1,4 @@
-"""Resources of stream recordings, of episodes (recorded events that agents replay) and of their tapes (episodes in the simulator's integers).
+"""Resources of stream recordings, and of episodes (recorded events that agents replay).
 
 Not here: how streams are recorded and read (bellwether/recordings), and how episodes are built and replayed (bellwether/replay).
 Concept: https://docs.dagster.io/guides/build/external-resources
@@ -59,20 +59,14 @@ class RecordingsResource(dg.ConfigurableResource):
 
 
 class EpisodesResource(dg.ConfigurableResource):
-    """Folder of episodes, and the folder in which their tapes are cached."""
+    """Folder of episodes."""
 
     path: str = Field(description="folder or object-store URL; each episode is a folder in it")
-    tapes: str = Field(description="folder of the cache of tapes; missing tapes are rebuilt")
 
     @property
     def root(self) -> Path:
         """Folder of episodes, local or in an object store."""
         return place(self.path)
-
-    @property
-    def cache(self) -> Path:
-        """Folder of tapes."""
-        return Path(self.tapes)
 
     def load(self, name: str) -> Episode:
         """Load and check an episode. Raises `dg.Failure` without retries for a missing or invalid one."""

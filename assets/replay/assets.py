@@ -137,7 +137,7 @@ def books(
 
     def make(name: str) -> PartitionRows:
         known_at = episodes.restrict([(name,)]).read()["known_at"].to_list()[0]
-        rows = rows_of(prepare(store.load(name), cache=store.cache).tape, name, known_at)
+        rows = rows_of(prepare(store.load(name)).tape, name, known_at)
         return {"replay/books": rows}, {"replay/books": {"markets": rows["ticker"].n_unique(), "instants": rows["at"].n_unique()}}
 
     yield from make_each(context, io_manager, ("replay/books",), make)
@@ -191,7 +191,7 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
 
             if isinstance(agent, LLMAgent):
                 agent.models = models.of_run(payer(context.run), limits(config.dollars))
-        backtest = run(store.load(episode), agent, _backtest_settings(config, entry), isolated=entry.isolated, cache=store.cache)
+        backtest = run(store.load(episode), agent, _backtest_settings(config, entry), isolated=entry.isolated)
         rows = frames(backtest, known_at=episodes.restrict([(episode,)]).read()["known_at"].to_list()[0])
         return rows, _backtest_metadata(backtest, rows)
 

@@ -16,5 +16,5 @@ def definitions(config: Settings) -> dg.Definitions:
         assets=dg.load_assets_from_modules([assets]),
         jobs=JOBS,
         sensors=(build_episodes,),
-        resources={"store": EpisodesResource(path=str(config.episodes_path), tapes=str(config.tapes_path))},
+        resources={"store": EpisodesResource(path=str(config.episodes_path))},
     )

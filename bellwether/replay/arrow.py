@@ -41,15 +41,6 @@ def plain_memory() -> Iterator[None]:
         pa.set_memory_pool(previous)
 
 
-def array_of(values: np.ndarray) -> pa.Array:
-    """Return an int64, int32, uint8 or float64 array as an Arrow array that shares its memory."""
-    values = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(_TYPES[values.dtype.str], len(values), [None, pa.py_buffer(values.data)])
-
-
-_TYPES = {"<i8": pa.int64(), "<i4": pa.int32(), "|u1": pa.uint8(), "<f8": pa.float64()}
-
-
 def first_null(array: Any) -> int:
     """Return the index of the first null of an Arrow array; -1 without a null."""
     return int(pc.index(array.is_null(), True).as_py()) if array.null_count else -1

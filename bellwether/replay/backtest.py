@@ -107,7 +107,6 @@ def run(
     settings: BacktestSettings | None = None,
     *,
     isolated: bool = False,
-    cache: Path | None = None,
 ) -> Backtest:
     """Run an agent through an episode or tape, or through several episodes at once, with one bankroll and one clock.
 
@@ -120,7 +119,6 @@ def run(
         agent: Agent, its class, or a reference to the class.
         settings: Settings. Default: `BacktestSettings()`.
         isolated: Run the agent in its own process, which loads it and receives only observations.
-        cache: Folder of tapes.
 
     Raises:
         ConfigError: The settings are incompatible, the agent cannot be loaded or isolated or refuses its parameters, or the episodes cannot
@@ -129,7 +127,7 @@ def run(
         RunStopped: The run has no result for a reason outside the agent, such as an unavailable model.
     """
     settings = settings or BacktestSettings()
-    prepared = _prepare_source(source, settings, cache)
+    prepared = _prepare_source(source, settings)
     queue = DEFAULT_QUEUE if prepared.content is None else "trade_only"
     bankroll = prepared.info.bankroll if settings.bankroll is None else MicroDollars(settings.bankroll)
     settings = replace(settings, rules=prepared.rules.name).complete(execution=prepared.execution, queue=queue, bankroll=bankroll)
@@ -195,15 +193,13 @@ def _sample_queues(trade: Callable[[BacktestSettings], Backtest], main: Backtest
     return replace(main, queues=tuple(profits), failure=failed)
 
 
-def _prepare_source(
-    source: Episode | Tape | Prepared | Sequence[Episode | Prepared], settings: BacktestSettings, cache: Path | None
-) -> Prepared:
+def _prepare_source(source: Episode | Tape | Prepared | Sequence[Episode | Prepared], settings: BacktestSettings) -> Prepared:
     for part in source if isinstance(source, Sequence) else (source,):
         if isinstance(part, Prepared):
             _check_rules(part, settings)
     if isinstance(source, Prepared):
         return source
-    return prepare(source, settings.rules, cache=cache, bankroll=settings.bankroll)
+    return prepare(source, settings.rules, bankroll=settings.bankroll)
 
 
 def _check_rules(prepared: Prepared, settings: BacktestSettings) -> None:

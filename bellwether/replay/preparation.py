@@ -93,7 +93,6 @@ def prepare(
     source: Episode | Tape | Sequence[Episode | Prepared],
     rules: str | RuleSet | None = None,
     *,
-    cache: Path | None = None,
     bankroll: int | None = None,
 ) -> Prepared:
     """Prepare an episode, a tape, or several episodes that are traded together for a replay.
@@ -101,7 +100,6 @@ def prepare(
     Args:
         source: Episode, tape, or a sequence of episodes, which may be prepared already; they are sorted by start and name.
         rules: Rule set or its name. Default: that of the episode, else that of its venue on its first day. Required for a tape.
-        cache: Folder of tapes; a missing tape is written there.
         bankroll: Starting cash of several episodes, micro-dollars. Required if they differ in it.
 
     Raises:
@@ -111,9 +109,9 @@ def prepare(
     if isinstance(source, str | Path):
         raise ConfigError(f"replaying {str(source)!r:.80}: it is the name of a folder; load the episode first, with bellwether.replay.load")
     if isinstance(source, Sequence):
-        parts = [part if isinstance(part, Prepared) else prepare(part, rules, cache=cache) for part in source]
+        parts = [part if isinstance(part, Prepared) else prepare(part, rules) for part in source]
         return parts[0] if len(parts) == 1 else _combine(parts, bankroll)
-    return _prepare_tape(source, rules) if isinstance(source, Tape) else _prepare_episode(source, rules, cache)
+    return _prepare_tape(source, rules) if isinstance(source, Tape) else _prepare_episode(source, rules)
 
 
 def _prepare_tape(tape: Tape, rules: str | RuleSet | None) -> Prepared:
@@ -125,13 +123,13 @@ def _prepare_tape(tape: Tape, rules: str | RuleSet | None) -> Prepared:
     return Prepared(info, tape.digest, chosen, tape)
 
 
-def _prepare_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | None) -> Prepared:
+def _prepare_episode(episode: Episode, rules: str | RuleSet | None) -> Prepared:
     about = episode.metadata
     wanted = rules or about.rules or rules_for(about.venue, about.day)
     is_original = wanted in (PMB, PMB_RULES)
     chosen = PMB_RULES if is_original else rule_set(wanted) if isinstance(wanted, str) else wanted
     # Under these rules only the results use the tape.
-    tape = load_tape(episode, rules_for(about.venue, about.day) if is_original else chosen, cache)
+    tape = load_tape(episode, rules_for(about.venue, about.day) if is_original else chosen)
     exogenous = {} if is_original else episode.content.exogenous
     # PredictionMarketBench tells agents the time to the end of the recording.
     close = about.end if is_original else None

@@ -41,7 +41,6 @@ class Request:
         sources: Folders of the episodes of each run.
         candidates: Agents with their parameters.
         settings: Settings of all backtests.
-        cache: Folder of tapes.
         isolated: Run each agent in its own process.
         combinations: Number of parameter combinations per agent.
         unsettled: Include episodes with unsettled positions in totals.
@@ -50,7 +49,6 @@ class Request:
     sources: list[Source]
     candidates: list[Candidate]
     settings: BacktestSettings
-    cache: Path
     isolated: bool
     combinations: int = 1
     unsettled: bool = False
@@ -71,7 +69,6 @@ class Request:
             sources=_require_distinct([_find_source(name) for name in episodes], episodes, "--episode"),
             candidates=_require_distinct(candidates, [candidate.label for candidate in candidates], "--agent"),
             settings=chosen,
-            cache=settings().tapes_path,
             combinations=len(combinations),
             unsettled=options["unsettled"],
             isolated=options["isolated"],

@@ -112,7 +112,6 @@ class _Job:
     """Work that all runs of a sweep share: settings, and the results that each run returns or writes. engine: version of the engine."""
 
     settings: BacktestSettings
-    cache: Path | None
     isolated: bool
     tables: bool
     html: Path | None
@@ -124,7 +123,7 @@ class _Job:
             raise ConfigError(
                 f"running a sweep: a worker has engine version {ENGINE_VERSION}, not {self.engine}; install one version everywhere"
             )
-        prepared = _prepare_source(source, self.settings.rules, self.settings.bankroll, self.cache)
+        prepared = _prepare_source(source, self.settings.rules, self.settings.bankroll)
         backtest = candidate.run(prepared, self.settings, isolated=self.isolated)
         tables: Mapping[str, pl.DataFrame] = {}
         if self.tables:
@@ -149,7 +148,6 @@ def run_sweep(
     candidates: Sequence[Candidate],
     settings: BacktestSettings,
     *,
-    cache: Path | None = None,
     jobs: int = 1,
     client: Client | None = None,
     isolated: bool = False,
@@ -164,10 +162,9 @@ def run_sweep(
         sources: Folders of the episodes of each run; several folders are traded together.
         candidates: Agents with their parameters.
         settings: Settings of all runs.
-        cache: Folder of tapes.
         jobs: Number of workers: processes, or threads if all agents are compiled. With 1, all runs are in this process.
-        client: Client of a Dask cluster whose workers run all backtests instead. Episodes, files of agents, and the folders `cache` and
-            `html` must be at the same paths there.
+        client: Client of a Dask cluster whose workers run all backtests instead. Episodes, files of agents, and the folder `html`
+            must be at the same paths there.
         isolated: Run each agent in its own process, which alone loads it.
         out: Folder for the tables of all runs and the reality check. Until the sweep ends, those of finished runs are in its
             `backtests.parts`.
@@ -184,11 +181,11 @@ def run_sweep(
     is_compiled = all(kind is not None and issubclass(kind, CompiledAgent) for kind in kinds)
     if client is None:
         for source in sources:
-            prepared = _prepare_source(source, settings.rules, settings.bankroll, cache)
+            prepared = _prepare_source(source, settings.rules, settings.bankroll)
             if jobs > 1 and not is_compiled and source == sources[0]:
                 # Compiles the engine in this process; workers load it from numba's cache.
                 metrics(run(prepared, Passive(), settings))
-    job = _Job(settings, cache, isolated, out is not None, html, ENGINE_VERSION)
+    job = _Job(settings, isolated, out is not None, html, ENGINE_VERSION)
     rows, failures = [], []
     with nullcontext() if out is None else _open_tables(out, candidates, unsettled=unsettled) as add_tables:
         for result in _run_all(job, sources, candidates, jobs=jobs, client=client, prefer="threads" if is_compiled else "processes"):
@@ -229,5 +226,5 @@ def _open_tables(
 
 
 @lru_cache(maxsize=_OPEN_SOURCES)
-def _prepare_source(source: Source, rules: str | None, bankroll: int | None, cache: Path | None) -> Prepared:
-    return prepare([load(folder) for folder in source], rules, cache=cache, bankroll=bankroll)
+def _prepare_source(source: Source, rules: str | None, bankroll: int | None) -> Prepared:
+    return prepare([load(folder) for folder in source], rules, bankroll=bankroll)

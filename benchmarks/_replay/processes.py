@@ -64,9 +64,8 @@ def _run(command: list[Any], environment: dict[str, str] | None = None) -> subpr
 
 
 def start_up(rounds: int) -> dict[str, Any]:
-    """Measure the CPU seconds of a new process until its first result, minus the time to import NumPy and PyArrow. Caches are filled before."""
-    folder, cache = _short(0), CACHE / "start-cache"
-    command = [sys.executable, "-m", "benchmarks._replay.start", folder, cache]
+    """Measure the CPU seconds of a new process until its first result, minus the time to import NumPy and PyArrow. The compiled code is stored before."""
+    command = [sys.executable, "-m", "benchmarks._replay.start", _short(0)]
     digest = _output(command)
     beyond = []
     for _ in range(rounds):
@@ -82,7 +81,7 @@ def compilation() -> float:
     """Return the CPU seconds that the first process after an installation spends on compiling: those of the first process minus those of the
     second.
     """
-    command = [sys.executable, "-m", "benchmarks._replay.start", _short(0), CACHE / "start-cache"]
+    command = [sys.executable, "-m", "benchmarks._replay.start", _short(0)]
     with TemporaryDirectory() as empty:
         first, later = (_children(command, os.environ | {"NUMBA_CACHE_DIR": empty})[0] for _ in range(2))
     return first - later

@@ -1,6 +1,4 @@
-"""Program whose start is measured: first result of a process, with cached tape and compiled code: `python -m benchmarks._replay.start FOLDER
-CACHE`.
-"""
+"""Program whose start is measured: first result of a process with compiled code: `python -m benchmarks._replay.start FOLDER`."""
 
 from __future__ import annotations
 
@@ -13,9 +11,8 @@ from bellwether.replay.agents.builtin import Passive
 
 def main() -> None:
     """Replay the episode and print the digest of the result."""
-    folder, cache = Path(sys.argv[1]), Path(sys.argv[2])
     rules = "kalshi-2026-08-30"
-    print(run(prepare(load(folder), rules, cache=cache), Passive(), BacktestSettings(rules=rules)).digest)
+    print(run(prepare(load(Path(sys.argv[1])), rules), Passive(), BacktestSettings(rules=rules)).digest)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def candidates(file: Path, pause: float = 0.0) -> list[Candidate]:
 def test_rows_survive_a_killed_worker(client: Client, sources: list[Source], tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(MINE)
-    alone = run_sweep(sources, candidates(file, 0.001), SETTINGS, cache=tmp_path / "tapes", out=tmp_path / "alone")
+    alone = run_sweep(sources, candidates(file, 0.001), SETTINGS, out=tmp_path / "alone")
     assert len({row["result_digest"] for row in alone.rows}) > 5
     seen: list[int] = []
     killed = sorted(client.run(os.getpid).values())[0]
@@ -75,7 +75,7 @@ def test_rows_survive_a_killed_worker(client: Client, sources: list[Source], tmp
         seen.append(runs)
 
     out = tmp_path / "out"
-    there = run_sweep(sources, candidates(file, 0.001), SETTINGS, cache=tmp_path / "t", client=client, out=out, progress=progress)
+    there = run_sweep(sources, candidates(file, 0.001), SETTINGS, client=client, out=out, progress=progress)
     assert there.rows == alone.rows
     assert sum(seen) == 30
     for path in (tmp_path / "alone").glob("*.parquet"):
@@ -90,7 +90,7 @@ def test_a_bad_episode_ends_the_sweep_and_keeps_the_finished_rows(client: Client
     file.write_text(MINE)
     (sources[2][0] / "settlement.json").write_text("[]")
     with pytest.raises(SchemaError, match="settlement"):
-        run_sweep(sources, candidates(file), SETTINGS, cache=tmp_path, client=client, out=tmp_path / "out")
+        run_sweep(sources, candidates(file), SETTINGS, client=client, out=tmp_path / "out")
     kept = pl.concat([pl.read_parquet(one) for one in (tmp_path / "out" / "backtests.parts" / "backtests").iterdir()])
     assert set(kept["episode"]) <= {"E0", "E1"}
     assert kept.height

@@ -107,7 +107,7 @@ def test_the_sampled_top_of_a_book_is_that_of_the_book_rows(imported: dict[str, 
     count = 0
     for draft in build_recording(imported[RUNS[0]]):
         episode = write(tmp_path / draft.metadata.episode_id, draft)
-        count += compared(draft, prepare(episode, cache=tmp_path / "tapes").tape)
+        count += compared(draft, prepare(episode).tape)
     assert count > 500
 
 

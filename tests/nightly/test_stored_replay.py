@@ -57,4 +57,4 @@ def test_episodes_of_one_machine_are_traded_by_another(
     assert [folder.name for folder in folders(place(f"{bucket}/sandbox/episodes"), METADATA)] == [EVENT]
     assert [path.suffix for path in place(f"{bucket}/sandbox/trajectories/{EVENT}").iterdir()] == [".jsonl"]
     homes = {path.relative_to(tmp_path / "second" / "sandbox").parts[0] for path in (tmp_path / "second" / "sandbox").glob("*")}
-    assert homes <= {"cache", "tapes", "dagster"}, homes
+    assert homes <= {"cache", "dagster"}, homes

@@ -71,7 +71,7 @@ def test_another_process_with_another_hash_seed_gives_the_same_bytes() -> None:
 
 
 def test_a_sweep_has_the_rows_of_single_runs_whatever_the_processes(tmp_path: Path) -> None:
-    check_rows(three_sources(tmp_path / "episodes"), MAKER, tmp_path / "tapes")
+    check_rows(three_sources(tmp_path / "episodes"), MAKER)
 
 
 @pytest.mark.nightly
@@ -79,4 +79,4 @@ def test_a_worker_that_an_agent_ends_is_an_error_with_its_remedy(tmp_path: Path)
     file = tmp_path / "mine.py"
     file.write_text("import os\nfrom bellwether.replay import Agent\nclass Mine(Agent):\n    def act(self, ctx):\n        os._exit(3)\n")
     with pytest.raises(BellwetherError, match="a worker process ended, by an agent or out of memory"):
-        run_sweep(three_sources(tmp_path), [Candidate(AgentSource(f"{file}:Mine"), "mine")], SETTINGS, cache=tmp_path, jobs=2)
+        run_sweep(three_sources(tmp_path), [Candidate(AgentSource(f"{file}:Mine"), "mine")], SETTINGS, jobs=2)

@@ -30,7 +30,7 @@ from bellwether.replay.episode.model import (
 )
 from bellwether.replay.rules import PMB
 from bellwether.replay.units import CENT, CENT_MICROS, CONTRACT, DOLLAR
-from bellwether.units import CentiCents, MicroDollars
+from bellwether.units import CentiCents, Lots, MicroDollars
 
 #: Side of the prices of trades: the side that the taker bought, or YES; auto: whichever agrees with the books.
 TAKER_PRICE, YES_PRICE, AUTO = "taker", "yes", "auto"
@@ -193,12 +193,12 @@ def _read_book(folder: Path, tickers: Sequence[str]) -> tuple[BookColumns, list[
     return builder.columns(), sorted(gaps, key=lambda gap: (gap.start, gap.ticker))
 
 
-def _is_locked(sides: Sequence[dict[Level, int]]) -> bool:
+def _is_locked(sides: Sequence[dict[Level, Lots]]) -> bool:
     """Return True if the best bids of both sides add up to a dollar."""
     return all(sides) and max(sides[0]) + max(sides[1]) - level_of(1, 0) == DOLLAR  # type: ignore[arg-type]
 
 
-def _iterate_rows(frame: pl.DataFrame) -> Iterator[tuple[int, int, int, tuple[dict[Level, int], ...]]]:
+def _iterate_rows(frame: pl.DataFrame) -> Iterator[tuple[int, int, int, tuple[dict[Level, Lots], ...]]]:
     """Yield time, sequence number and market of each row, and the lots by level of each side, without levels of size 0."""
     for batch in frame.iter_slices(_BATCH):
         sides = zip(*(_read_levels(batch[f"{side}_bids"], code) for code, side in enumerate(_SIDES)), strict=True)
@@ -206,7 +206,7 @@ def _iterate_rows(frame: pl.DataFrame) -> Iterator[tuple[int, int, int, tuple[di
             yield at, sequence, code, levels
 
 
-def _read_levels(bids: pl.Series, side: int) -> Iterator[dict[Level, int]]:
+def _read_levels(bids: pl.Series, side: int) -> Iterator[dict[Level, Lots]]:
     numbers = bids.explode(empty_as_null=False).struct.unnest()
     levels = (CENT * numbers["price_cents"] + level_of(side, CentiCents(0))).to_list()
     lots = (CONTRACT * numbers["size"]).to_list()

@@ -96,7 +96,7 @@ def _private_paths() -> list[str]:
     from bellwether.settings import settings
 
     chosen = settings()
-    paths = (chosen.world_home, chosen.home.expanduser(), chosen.tapes_path, chosen.recordings_path, chosen.episodes_path)
+    paths = (chosen.world_home, chosen.home.expanduser(), chosen.recordings_path, chosen.episodes_path)
     places = [
         *map(str, paths),
         str(chosen.trajectories_path),

@@ -1,4 +1,4 @@
-"""Tapes: episodes as flat columns of integers for the compiled engine, cached as memory-mapped files."""
+"""Tapes: episodes as flat columns of integers for the compiled engine."""
 
 from bellwether.replay.tape.build import build_tape, load_tape
 from bellwether.replay.tape.layout import Tape

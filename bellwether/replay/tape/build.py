@@ -1,5 +1,4 @@
-"""Conversion of an episode to its tape: book changes, prints, halts, closes and settlements in the order of processing. Tapes are cached as
-Arrow streams with a checksum, written atomically and memory-mapped on read.
+"""Conversion of an episode to its tape: book changes, prints, halts, closes and settlements in the order of processing.
 
 A *word* is one event packed into 64 bits (`layout`), a *row* the words of one book message, a *print* a recorded trade. A taker's trade is
 recorded twice: as a print, and as a *cut*, the level change that removed its size. Each print directly precedes the cuts of its instant.
@@ -9,16 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import orjson
-import pyarrow as pa
 from numba import njit
 
-from bellwether.files import atomic_file, checked, with_checksum
-from bellwether.replay.arrow import array_of, values_of
 from bellwether.replay.rules import fee_terms
 from bellwether.replay.tape.layout import (
     CLOSE,
@@ -26,7 +20,6 @@ from bellwether.replay.tape.layout import (
     HALT,
     INVALID,
     KIND_MASK,
-    LAYOUT_VERSION,
     LEVEL,
     OPEN,
     PRICE_MASK,
@@ -277,70 +270,17 @@ def _merge_words(
 
 
 _PHASES = {"open": OPEN, "halt": HALT}
-_COLUMNS = ("ts", "event", "grids", "prices")
 #: Times and packed words in the order of processing.
 Events = list[tuple[int, int]]
 
 
-def load_tape(episode: Episode, rules: RuleSet, cache: Path | None = None) -> Tape:
-    """Load an episode's tape, with the fee terms of its markets under the rule set.
+def load_tape(episode: Episode, rules: RuleSet) -> Tape:
+    """Build an episode's tape, with the fee terms of its markets under the rule set.
 
-    cache: folder of tapes by content; a missing tape is built and stored there. Raises `ConfigError` for fee terms that the rules do not
-    have.
+    Raises `ConfigError` for fee terms that the rules do not have.
     """
     fees = np.stack([fee_terms(rules, market.fee) for market in episode.metadata.markets])
-    path = None if cache is None else cache_path(cache, episode.digest)
-    tape = None if path is None else read_tape(path, episode.digest)
-    if tape is None:
-        tape = build_tape(episode.content, episode.digest)
-        if path is not None:
-            write_tape(path, tape)
-    return replace(tape, fees=fees)
-
-
-def cache_path(cache: Path, digest: str) -> Path:
-    """Return the path of a tape's file in the folder `cache`. digest: of the episode's content."""
-    return cache / f"{digest}-{LAYOUT_VERSION}.arrow"
-
-
-def write_tape(path: Path, tape: Tape) -> None:
-    """Write a tape, without its fees, to a file. Equal tapes give equal bytes."""
-    about = {
-        "tickers": tape.tickers,
-        "start": tape.start,
-        "end": tape.end,
-        "digest": tape.digest,
-        "levels": [len(levels) for levels in tape.levels],
-    }
-    arrays = [array_of(getattr(tape, name).reshape(-1)) for name in _COLUMNS]
-    # One row of lists, because the columns differ in length.
-    lists = [pa.LargeListArray.from_arrays(array_of(np.array([0, len(array)])), array) for array in arrays]
-    batch = pa.record_batch(lists, names=list(_COLUMNS)).replace_schema_metadata({"tape": orjson.dumps(about)})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    with atomic_file(path) as draft:
-        draft.write_bytes(with_checksum(memoryview(sink.getvalue())))
-
-
-def read_tape(path: Path, digest: str) -> Tape | None:
-    """Map a tape's file into memory. None if the file is missing or damaged, or the tape has another digest than `digest`."""
-    try:
-        # Arrow and the engine trust lengths and offsets, so nothing is parsed before its checksum is verified.
-        content = checked(memoryview(pa.memory_map(str(path)).read_buffer()))
-        if content is None:
-            return None
-        reader = pa.ipc.open_stream(pa.py_buffer(content))
-        batch, about = reader.read_next_batch(), orjson.loads(reader.schema.metadata[b"tape"])
-        if about["digest"] != digest:
-            return None
-        columns: dict[str, np.ndarray] = {name: values_of(batch.column(name).values) for name in _COLUMNS}
-        longest = max(about["levels"], default=0)
-        columns["grids"] = columns["grids"].reshape(-1, longest) if longest else columns["grids"].reshape(0, 0)
-        levels = tuple(np.split(columns.pop("prices"), np.cumsum(about["levels"])[:-1]))
-        return Tape(tickers=tuple(about["tickers"]), start=about["start"], end=about["end"], digest=digest, levels=levels, **columns)
-    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError, AttributeError):
-        return None
+    return replace(build_tape(episode.content, episode.digest), fees=fees)
 
 
 def build_tape(content: Content, digest: str) -> Tape:

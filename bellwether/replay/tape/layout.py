@@ -20,9 +20,6 @@ from bellwether.replay.units import CENT, DOLLAR
 
 Result = TypeVar("Result")
 
-#: Incremented whenever the meaning of the words, their order or the cached file changes.
-LAYOUT_VERSION = 5
-
 #: Kinds. LEVEL: the displayed size at (ticker, side, price) is now `value` lots. TRADED: the same, caused by prints. PRINT: `value` lots
 #: traded against the resting bids of `side` at `price`. INVALID and VALID: the book is invalid from here, valid again. SETTLE: `value` is
 #: the micro-dollars that a YES contract pays. GRID: from here on orders must be on grid row `value`.

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.replay.arrow import array_of
 from bellwether.replay.episode import Market, Metadata, Phase, Settlement, load
 from bellwether.replay.episode.content import BookColumns, Content, Trades
 from bellwether.replay.rules import fee_terms, rule_set, rules_for
 from bellwether.replay.tape import Tape, build_tape, load_tape
-from bellwether.replay.tape.build import match_prints, read_tape, write_tape
+from bellwether.replay.tape.build import match_prints
 from bellwether.replay.tape.layout import HALT, INVALID, KINDS, LEVEL, SETTLE, VALID, freeze, pack, unpack
 from bellwether.replay.units import DOLLAR, MILL, NO, SECOND, YES
 from tests.unit.replay.episode.folders import Native
@@ -45,7 +44,7 @@ def content(
     )
     columns = [np.array([one[index] for one in prints], np.int64) for index in range(5)]
     price = np.where(columns[2] == YES, MILL * columns[3], DOLLAR - MILL * columns[3])
-    trades = Trades(columns[0], array_of(np.arange(len(prints))), columns[1], 1 - columns[2], price, columns[4])
+    trades = Trades(columns[0], pa.array(np.arange(len(prints))), columns[1], 1 - columns[2], price, columns[4])
     known = settlements or tuple(Settlement(market.ticker) for market in markets)
     return Content(Metadata("E", 0, end, markets), known, book, trades, {})
 
@@ -282,52 +281,6 @@ class TestTapeOf:
         ]
         assert allowed[0] == [*range(1, 100), *range(100, 900, 10), *range(900, 1000)]
         assert allowed[1] == list(range(10, 1000, 10))
-
-    def test_a_kept_tape_is_the_built_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        episode = load(Native().write(tmp_path / "episode"))
-        first = load_tape(episode, self.RULES, tmp_path / "tapes")
-        (file,) = (tmp_path / "tapes").iterdir()
-        written = file.read_bytes()
-        monkeypatch.setitem(load_tape.__globals__, "build_tape", lambda *_: pytest.fail("the tape was built again"))
-        again = load_tape(episode, self.RULES, tmp_path / "tapes")
-        for name in ("ts", "event", "grids", "prices", "fees"):
-            assert (getattr(first, name) == getattr(again, name)).all(), name
-        assert (again.tickers, again.start, again.end, again.digest) == (first.tickers, first.start, first.end, first.digest)
-        assert str(again.event.flags.writeable) == "False" and again.event.base is not None
-        write_tape(file, first)
-        assert file.read_bytes() == written
-
-    def test_a_kept_tape_serves_other_fees(self, tmp_path: Path) -> None:
-        episode = load(Native().write(tmp_path / "episode"))
-        rules = (self.RULES, rules_for("kalshi", date(2026, 11, 1)))
-        kept = [load_tape(episode, of, tmp_path / "tapes") for of in rules]
-        assert len(list((tmp_path / "tapes").iterdir())) == 1
-        assert kept[0].digest == kept[1].digest
-
-    def test_a_damaged_file_is_built_again(self, tmp_path: Path) -> None:
-        episode = load(Native().write(tmp_path / "episode"))
-        whole = load_tape(episode, self.RULES, tmp_path / "tapes")
-        (file,) = (tmp_path / "tapes").iterdir()
-        written = file.read_bytes()
-        write_tape(file, replace(whole, digest="0" * 64))
-        for damaged in (file.read_bytes(), b"", written[:1000], written[:20], written[:-1], written + b"\0", written[32:]):
-            file.write_bytes(damaged)
-            assert read_tape(file, whole.digest) is None
-            assert (load_tape(episode, self.RULES, tmp_path / "tapes").event == whole.event).all()
-            assert file.read_bytes() == written
-
-    def test_no_flipped_bit_of_a_file_is_used(self, tmp_path: Path) -> None:
-        whole = load_tape(load(Native().write(tmp_path / "episode")), self.RULES, tmp_path / "tapes")
-        (file,) = (tmp_path / "tapes").iterdir()
-        assert read_tape(file, whole.digest) is not None
-        written = np.frombuffer(file.read_bytes(), np.uint8)
-        draw = np.random.default_rng(20261126)
-        for trial in range(600):
-            damaged = written.copy()
-            for place in draw.integers(8 * len(written), size=1 if trial % 2 else 200):
-                damaged[place // 8] ^= 1 << place % 8
-            file.write_bytes(damaged)
-            assert read_tape(file, whole.digest) is None
 
 
 def test_a_market_whose_first_book_is_empty_has_a_book() -> None:
