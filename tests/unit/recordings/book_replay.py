@@ -64,11 +64,6 @@ def is_empty(book: RecordedBook) -> bool:
     return not book.yes.levels and not book.no.levels
 
 
-def spread_of(book: RecordedBook) -> int | None:
-    """Return a dollar less the best bids of both sides: negative if crossed, 0 if locked, None if a side is empty."""
-    return DOLLAR - book.yes.best - book.no.best if book.yes.best and book.no.best else None
-
-
 def differences(one: RecordedBook, other: RecordedBook) -> int:
     """Return the number of levels of both sides that differ."""
     pairs = ((one.yes.levels, other.yes.levels), (one.no.levels, other.no.levels))
@@ -79,24 +74,12 @@ def differences(one: RecordedBook, other: RecordedBook) -> int:
 class BookCheck:
     """Results of the replay of a recording.
 
-    Attributes:
-        counts: number of frames or findings by kind:
-
-            - snapshots, deltas: applied frames;
-            - unapplied: frames without a valid book to apply to;
-            - repeated, superseded: frames with nothing new, because they came before or a later snapshot includes them;
-            - negative: deltas that made a level negative;
-            - crossed: instants of the exchange that ended with best bids of a dollar or more in total;
-            - passing, locked: messages after which the best bids exceeded or equalled a dollar, which can happen between the deltas of one instant;
-            - agreed, mismatched: later snapshots of a valid book, compared with it;
-            - wiped: snapshots that emptied a valid book, as for a closing market;
-            - malformed: frames without a price, size or side.
-        first: description of the first finding of each kind.
-        books: the valid book of each market.
+    counts: of applied frames (snapshots, deltas), frames without a valid book to apply to (unapplied), later snapshots that agree with a valid
+    book (agreed), and faults: levels below zero (negative), instants that end crossed or locked (crossed), snapshots that differ from a valid
+    book (mismatched), and frames that cannot be read (malformed). books: the valid book of each market.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
-    first: dict[str, str] = field(default_factory=dict)
     books: dict[str, RecordedBook] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> int:
@@ -104,13 +87,8 @@ class BookCheck:
 
     @property
     def is_sound(self) -> bool:
-        """True if no level is negative, no book is left crossed or locked, no snapshot differs and no frame is malformed."""
+        """True if the replay found no fault."""
         return not any(self.counts[name] for name in ("negative", "crossed", "mismatched", "malformed"))
-
-    def note(self, name: str, frame: Frame, text: str) -> None:
-        """Count a finding, and keep the first description of its kind."""
-        self.counts[name] += 1
-        self.first.setdefault(name, f"frame {frame.ordinal}: {text}")
 
 
 class BookReplay:
@@ -123,7 +101,8 @@ class BookReplay:
         self.watch = BookValidator(partial=partial)
         self._yes_prices = yes_prices
         self.check = BookCheck()
-        self._crossed: dict[str, tuple[int | None, Frame]] = {}
+        #: Exchange time of the last frame of each market whose book is crossed or locked.
+        self._crossed: dict[str, int | None] = {}
 
     def apply(self, frame: Frame) -> str | None:
         """Apply a frame. Returns the market whose valid book it changed, or None."""
@@ -131,72 +110,45 @@ class BookReplay:
         understood = self.watch.take(frame, message)
         for ended in self.watch.pop_ended():
             self.check.books.pop(ended.market, None)
-        if understood is None:
+        if understood is None or understood.effect in (Effect.REPEATED, Effect.SUPERSEDED):
             return None
         effect, market, _, _ = understood
-        if effect in (Effect.REPEATED, Effect.SUPERSEDED):
-            self.check.counts[effect.value] += 1
-            return None
         if effect is Effect.UNAPPLIED or (effect is Effect.CHANGED and market not in self.check.books):
             self.check.counts["unapplied"] += 1
             return None
         body = read_body(message)
         at = read_exchange_time(body)
-        self._judge(market, at)
+        if market in self._crossed and self._crossed.pop(market) != at:
+            self.check.counts["crossed"] += 1
         try:
             if effect is Effect.CHANGED:
-                self._delta(frame, market, self.check.books[market], body)
+                self.check.counts["deltas"] += 1
+                self.check.counts["negative"] += self.check.books[market].apply(body, yes_prices=self._yes_prices) < 0
             else:
-                self._snapshot(frame, market, body)
-        except MalformedFrame as error:
-            self.check.note("malformed", frame, f"{market}: {error}")
+                self._snapshot(market, body)
+        except MalformedFrame:
+            self.check.counts["malformed"] += 1
             self.check.books.pop(market, None)
             return None
-        self._compare_sides(frame, market, at)
+        book = self.check.books[market]
+        if book.yes.best and book.no.best and book.yes.best + book.no.best >= DOLLAR:
+            self._crossed[market] = at
         return market
 
     def finish(self) -> BookCheck:
         """End the replay and return its results."""
-        for market in list(self._crossed):
-            self._judge(market, None)
+        self.check.counts["crossed"] += len(self._crossed)
         return self.check
 
-    def _judge(self, market: str, at: int | None) -> None:
-        """Count a book that stayed crossed or locked at the end of an instant other than `at`."""
-        since, frame = self._crossed.pop(market, (None, None))
-        if frame is not None and (at is None or at != since):
-            self.check.note("crossed", frame, f"{market}: the best bids make a dollar or more")
-
-    def _snapshot(self, frame: Frame, market: str, body: dict[str, Any]) -> None:
+    def _snapshot(self, market: str, body: dict[str, Any]) -> None:
         book = RecordedBook.of(body, yes_prices=self._yes_prices)
         self.check.counts["snapshots"] += 1
-        if any(size < 0 for side in (book.yes, book.no) for size in side.levels.values()):
-            self.check.note("negative", frame, f"{market}: a snapshot with a level below zero")
+        self.check.counts["negative"] += sum(size < 0 for side in (book.yes, book.no) for size in side.levels.values())
         known = self.check.books.get(market)
-        if known is not None:
-            self._compare(frame, market, known, book)
+        # An empty snapshot wipes the book of a closing market.
+        if known is not None and not is_empty(book):
+            self.check.counts["mismatched" if differences(known, book) else "agreed"] += 1
         self.check.books[market] = book
-
-    def _compare(self, frame: Frame, market: str, known: RecordedBook, book: RecordedBook) -> None:
-        if is_empty(book) and not is_empty(known):
-            self.check.counts["wiped"] += 1
-        elif levels := differences(known, book):
-            self.check.note("mismatched", frame, f"{market}: {levels} levels differ from the book that deltas had made")
-        else:
-            self.check.counts["agreed"] += 1
-
-    def _delta(self, frame: Frame, market: str, book: RecordedBook, body: dict[str, Any]) -> None:
-        size = book.apply(body, yes_prices=self._yes_prices)
-        self.check.counts["deltas"] += 1
-        if size < 0:
-            self.check.note("negative", frame, f"{market}: a level of {size} hundredths of a contract")
-
-    def _compare_sides(self, frame: Frame, market: str, at: int | None) -> None:
-        spread = spread_of(self.check.books[market])
-        if spread is None or spread > 0:
-            return
-        self.check.note("passing" if spread else "locked", frame, f"{market}: the best bids make {DOLLAR - spread} millionths of a dollar")
-        self._crossed[market] = (at, frame)
 
 
 def check_books(recording: Recording) -> tuple[BookCheck, GapReport]:

@@ -23,18 +23,9 @@ from bellwether.recordings.exchange_times import parse_time, read_exchange_time
 from bellwether.recordings.frames import read_batches, to_gap_rows, to_rows
 from bellwether.recordings.gaps import build_gap_report
 from bellwether.tables.raw import RECORDING_GAPS, RECORDINGS
-from tests.unit.recordings.book_replay import BookCheck, BookReplay, check_books, differences, parse_price, parse_size
+from tests.unit.recordings.book_replay import check_books, differences, parse_price, parse_size
 from tests.unit.recordings.frames import PARTIAL, SECOND, frames, recorded
 from tests.unit.venues.stream_peer import A, B, delta, snapshot, trade
-
-CENT = 10_000
-
-
-def replay(*bodies: dict[str, Any]) -> BookCheck:
-    played = BookReplay()
-    for frame in frames(*bodies):
-        played.apply(frame)
-    return played.finish()
 
 
 @given(st.decimals(-(10**6), 10**6, places=6, allow_nan=False))
@@ -57,66 +48,6 @@ def test_the_best_price_is_that_of_the_levels_after_every_change(changes: list[t
         side.change(price, by)
         assert side.best == max(side.levels, default=0)
         assert 0 not in side.levels.values()
-
-
-def test_a_level_below_zero_is_found() -> None:
-    found = replay(snapshot(A, 1), delta(A, 2, by="-11.00"))
-    assert found["negative"] == 1
-    assert not found.is_sound
-
-
-LATER = {"ts": "2026-03-11T01:03:42.657285Z"}
-INSTANT = {"ts": "2026-03-11T01:03:42.657284Z"}
-
-
-def test_a_book_that_stays_crossed_is_found() -> None:
-    crossing = [snapshot(A, 1), delta(A, 2, price="0.6100", **INSTANT)]
-    found = replay(*crossing, delta(A, 3, **LATER))
-    assert (found["crossed"], found["passing"], found.is_sound) == (2, 2, False)
-    assert replay(*crossing)["crossed"] == 1
-
-
-def test_a_book_that_is_crossed_within_one_action_of_the_exchange_is_sound() -> None:
-    found = replay(
-        snapshot(A, 1), delta(A, 2, price="0.6100", **INSTANT), delta(A, 3, side="no", by="-10.00", **INSTANT), delta(A, 4, **LATER)
-    )
-    assert (found["crossed"], found["passing"]) == (0, 1)
-    assert found.is_sound
-
-
-def test_a_locked_book_is_sound_only_within_one_action_of_the_exchange() -> None:
-    action = [snapshot(A, 1), delta(A, 2, price="0.6000", **INSTANT), delta(A, 3, side="no", by="-10.00", **INSTANT)]
-    found = replay(*action, delta(A, 4, **LATER))
-    assert (found["locked"], found["crossed"], found.is_sound) == (1, 0, True)
-    left = replay(*action[:2], delta(A, 3, **LATER))
-    assert (left["locked"], left["crossed"], left.is_sound) == (2, 2, False)
-
-
-def test_a_snapshot_of_a_valid_book_is_compared_with_it() -> None:
-    same = snapshot(A, 3, yes_dollars_fp=[["0.4000", "11.00"]], no_dollars_fp=[["0.4000", "10.00"]])
-    assert replay(snapshot(A, 1), delta(A, 2), same)["agreed"] == 1
-    found = replay(snapshot(A, 1), delta(A, 2), snapshot(A, 3))
-    assert (found["mismatched"], found.is_sound) == (1, False)
-
-
-def test_after_a_gap_nothing_is_applied_until_a_snapshot_which_is_not_compared() -> None:
-    found = replay(snapshot(A, 1), delta(A, 3, by="-99.00"), delta(A, 4, by="-99.00"), snapshot(A, 5), delta(A, 6))
-    assert (found["unapplied"], found["mismatched"], found["negative"], found["deltas"]) == (2, 0, 0, 1)
-    assert found.books[A].yes.levels == {40 * CENT: 1100}
-
-
-def test_a_frame_that_cannot_be_read_is_found_and_its_book_given_up() -> None:
-    for broken in (
-        delta(A, 2, price="x"),
-        delta(A, 2, side="maybe"),
-        delta(A, 2, by="0.001"),
-        snapshot(A, 2, yes_dollars_fp=[["0.4"]]),
-        snapshot(A, 2, yes_dollars_fp=[7]),
-        {"type": "orderbook_delta", "sid": 1, "seq": 2, "msg": {"market_ticker": A, "side": "yes"}},
-    ):
-        found = replay(snapshot(A, 1), snapshot(B, 1, sid=2), broken, delta(A, 3), delta(B, 2, sid=2))
-        assert (found["malformed"], found["unapplied"], found["deltas"], found.is_sound) == (1, 1, 1, False)
-        assert A not in found.books
 
 
 # --- the leg of NO prices ---------------------------------------------------------------------------------------------

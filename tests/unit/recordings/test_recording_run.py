@@ -117,7 +117,7 @@ async def test_lost_and_swapped_frames_are_reported_and_the_books_are_requested_
     assert gaps.inversions > 0
     assert check["snapshots"] > len(recording.about.tickers)
     assert any(outage.cause == "gap" and outage.end is not None for outage in gaps.outages)
-    assert check.is_sound, check.first
+    assert check.is_sound, check.counts
     assert check["unapplied"] > 0
 
 
