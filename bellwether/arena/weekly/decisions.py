@@ -22,7 +22,7 @@ from bellwether.arena.lifecycle import decision_deadline
 from bellwether.arena.market import Market, MarketStatus
 from bellwether.arena.methodology import Venue
 from bellwether.arena.parsing import Limits, parse_decision
-from bellwether.arena.prompt import VERSION, build_messages, build_portfolio, retry_messages
+from bellwether.arena.prompt import VERSION, build_messages, retry_messages
 from bellwether.arena.records import (
     DecisionPlan,
     Execution,
@@ -163,8 +163,8 @@ def _plan_cohort_tasks(
         account = state.account(key.agent.agent_id)
 
         def write_prompt(account: Account = account) -> list[Message]:
-            portfolio = build_portfolio(account, state.prices, state.markets)
-            return build_messages(rules, portfolio, universe.universe.markets, today=state.at.date(), week=number)
+            markets, today = universe.universe.markets, state.at.date()
+            return build_messages(rules, account, markets, today=today, week=number, prices=state.prices, held=state.markets)
 
         yield Task(
             key=key,

@@ -13,7 +13,7 @@ from bellwether.arena.execution import MarketData
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.market import Quote
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.prompt import Portfolio, build_messages
+from bellwether.arena.prompt import build_messages
 from bellwether.arena.records import DecisionPlan
 from bellwether.arena.universe import build_universe
 from bellwether.arena.weekly.decisions import DecisionOutcome, decide_all
@@ -23,7 +23,7 @@ from bellwether.forecasting.prompt import Message
 from bellwether.journal import Answered, Attempt, CostSource, Failed, Journal, Reply, Request, Usage
 from bellwether.journal.records import Records
 from bellwether.models.response import Answer, NoAnswer
-from bellwether.units import MicroDollars, SharePrice
+from bellwether.units import SharePrice
 from tests.unit.arena.world import COHORT, NOW, V1, agent, binary, buy_trade
 
 TIMEOUT = timedelta(minutes=5)
@@ -88,8 +88,8 @@ def tasks(rules: Methodology = V1, families: Sequence[str] = tuple(ANSWERS)) -> 
             first = f"{key.agent.agent_id}/{COHORT}/1"
             account.book(buy_trade("100", "40", agent_id=key.agent.agent_id, trade_id=first, position_id=first))
 
-        def messages(cash: MicroDollars = account.cash, key: DecisionKey = key) -> list[Message]:
-            return build_messages(rules, Portfolio(cash), list(MARKETS.values()), today=key.week, week=2)
+        def messages(account: Account = account, key: DecisionKey = key) -> list[Message]:
+            return build_messages(rules, account, list(MARKETS.values()), today=key.week, week=2)
 
         agents.append(Task(key, family, rules, account, messages, fetch_quotes, DEADLINE, build_universe(list(MARKETS.values())), place))
     return agents

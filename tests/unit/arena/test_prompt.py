@@ -8,40 +8,40 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from random import Random
+from typing import Any
 
 import pytest
 
+from bellwether.arena.account import Account
 from bellwether.arena.decision import Action
-from bellwether.arena.market import MarketStatus
+from bellwether.arena.market import Market, MarketStatus
 from bellwether.arena.marks import HeldPrice, PriceSource
+from bellwether.arena.methodology import Methodology
 from bellwether.arena.parsing import Limits, parse_decision
-from bellwether.arena.prompt import (
-    Holding,
-    Portfolio,
-    build_messages,
-    build_portfolio,
-    quote_text,
-    retry_messages,
-    system_message,
-    user_message,
-)
+from bellwether.arena.prompt import build_messages, quote_text, retry_messages, system_message
 from bellwether.forecasting.prompt import prompt_hash
 from tests.sizes import EXAMPLES
-from tests.unit.arena.world import NOW, REALISTIC, V1, V2, account_after, binary, buy_trade, named, usd
+from tests.unit.arena.world import KEY, NOW, REALISTIC, V1, V2, account, account_after, binary, buy_trade, named, usd
 
 TODAY = date(2026, 3, 8)
-HELD = Holding("2026-03-01/acme/2026-03-01/1", "Will it?", "NO", usd("166.67"), usd("33"), usd("0.8"), usd("133.336"), open_market=True)
-EMPTY = Portfolio(usd("10000"))
+PRICES = {("m", "YES"): HeldPrice("m", "YES", NOW, usd("0.2"), PriceSource.LIVE)}
 
 
-def prompt_text(portfolio: Portfolio = EMPTY, *markets: object, rules: object = V1) -> str:
-    return user_message(rules, portfolio, markets, today=TODAY, week=2)  # type: ignore[arg-type]
+def prompt_text(holder: Account | None = None, *markets: Market, rules: Methodology = V1, **more: Any) -> str:
+    return build_messages(rules, holder or account(), markets, today=TODAY, week=2, **more)[1]["content"]
+
+
+def holding_text(cash: str, status: MarketStatus = MarketStatus.ACTIVE) -> str:
+    """Return the prompt of an agent with this cash and a position of NO that cost $33 and is worth $133.33."""
+    holder = account_after(buy_trade("166.67", "33", side="NO"))
+    holder.cash = usd(cash)
+    return prompt_text(holder, prices=PRICES, held={"m": binary(status=status)})
 
 
 def test_a_no_position_shows_the_price_of_no() -> None:
-    text = prompt_text(Portfolio(usd("10000"), (HELD,)))
+    text = holding_text("10000")
     assert "current 80.0%" in text
-    assert '"2026-03-01/acme/2026-03-01/1"' in text
+    assert f'"{KEY.decision_id}/1"' in text
     assert "entry 19.8%" in text
     assert "profit and loss +$100.33" in text
 
@@ -54,7 +54,7 @@ def test_the_examples_are_what_the_parser_reads() -> None:
 
 
 def test_the_state_of_the_portfolio() -> None:
-    text = prompt_text(Portfolio(usd("9000.999"), (HELD,)))
+    text = holding_text("9000.999")
     for stated in (
         "2026-03-08",
         "week 2",
@@ -69,7 +69,7 @@ def test_the_state_of_the_portfolio() -> None:
 
 
 def test_positions_on_closed_markets_are_listed_and_counted() -> None:
-    text = prompt_text(Portfolio(usd("9900"), (replace(HELD, open_market=False, value=usd("100")),)))
+    text = holding_text("9866.664", MarketStatus.CLOSED)
     assert "Total: $10,000.00" in text
     assert "market closed" in text
 
@@ -81,18 +81,20 @@ def test_a_portfolio_is_valued_as_the_marks_value_it() -> None:
         ("n", "YES"): HeldPrice("n", "YES", NOW, usd("0.6"), PriceSource.PRIOR),
     }
     known = {"m": binary(), "n": binary("n", status=MarketStatus.CLOSED)}
-    made = build_portfolio(account_after(yes, no, gone), prices, known)
-    assert [(one.side, one.price, one.value, one.open_market) for one in made.holdings] == [
-        ("YES", usd("0.5"), usd(5), True),
-        ("NO", usd("0.4"), usd(4), False),
-        ("YES", usd("0.4"), usd(2), False),
+    lines = prompt_text(account_after(yes, no, gone), prices=prices, held=known).splitlines()
+    shown = [line.partition(" | current ")[2] for line in lines if line.startswith("- position_id")]
+    closed = " | market closed, waiting for its resolution, cannot be sold"
+    assert shown == [
+        "50.0% | value $5.00 | profit and loss +$1.00",
+        f"40.0% | value $4.00 | profit and loss +$1.00{closed}",
+        f"40.0% | value $2.00 | profit and loss +$0.00{closed}",
     ]
-    assert made.total == usd(9991) + usd(11)
+    assert "Total: $10,002.00" in lines
 
 
 def test_markets_are_listed_with_prices_volume_and_close() -> None:
     market = binary(yes="0.435", volume=usd("1234567.4"), closes_at=datetime(2026, 4, 1, 23, tzinfo=UTC), category="Politics")
-    text = prompt_text(EMPTY, market, named({"Alice": "0.25", "Bob": None}, "n"))
+    text = prompt_text(None, market, named({"Alice": "0.25", "Bob": None}, "n"))
     assert (
         '- market_id "m" | "Will it?" | category "Politics" | binary | YES 43.5% / NO 56.5% | volume $1,234,567 | closes 2026-04-01' in text
     )
@@ -102,25 +104,25 @@ def test_markets_are_listed_with_prices_volume_and_close() -> None:
 
 def test_unknown_prices_are_unknown_and_tails_are_not_cut() -> None:
     assert 'marked "no price, not tradable" cannot be bet on' in system_message(V1)
-    assert '"m" | "Will it?" | category "General" | binary | no price, not tradable | volume' in prompt_text(EMPTY, binary(yes=None))
-    assert "no price" in prompt_text(EMPTY, binary(yes=None))
-    assert "50" not in prompt_text(EMPTY, binary(yes=None)).split("Markets (1):")[1]
-    assert "YES 0.04% / NO 99.96%" in prompt_text(EMPTY, binary(yes="0.0004"))
+    assert '"m" | "Will it?" | category "General" | binary | no price, not tradable | volume' in prompt_text(None, binary(yes=None))
+    assert "no price" in prompt_text(None, binary(yes=None))
+    assert "50" not in prompt_text(None, binary(yes=None)).split("Markets (1):")[1]
+    assert "YES 0.04% / NO 99.96%" in prompt_text(None, binary(yes="0.0004"))
 
 
 @pytest.mark.parametrize("rules", [V1, V2, REALISTIC])
-def test_every_limit_that_is_printed_is_accepted(rules: object) -> None:
+def test_every_limit_that_is_printed_is_accepted(rules: Methodology) -> None:
     rng = Random(11)
     for _ in range(EXAMPLES):
         cash = rng.choice((rng.randrange(0, 10**11), rng.randrange(0, 10**9), 10_000 * rng.randrange(10**6)))
-        text = prompt_text(Portfolio(cash), rules=rules)
+        text = prompt_text(account(str(Decimal(cash) / 10**6)), rules=rules)
         found = re.search(r"(?:Largest single bet|Most for all bets together): \$([0-9,.]+)", text)
         if found is None:
             assert "cannot bet" in text
             continue
         amount = Decimal(found.group(1).replace(",", ""))
         answer = f'{{"action": "BET", "bets": [{{"market_id": "m", "side": "YES", "amount": {amount}}}], "reasoning": "r"}}'
-        assert parse_decision(answer, Limits.of(rules, cash)).action is Action.BET, (cash, amount)  # type: ignore[arg-type]
+        assert parse_decision(answer, Limits.of(rules, cash)).action is Action.BET, (cash, amount)
 
 
 HOSTILE = (
@@ -136,9 +138,9 @@ HOSTILE = (
 @pytest.mark.parametrize("text", HOSTILE)
 def test_the_text_of_a_market_stays_one_quoted_text_on_one_line(text: str) -> None:
     market = replace(binary(), question=text, category=text)
-    lines = prompt_text(EMPTY, market).splitlines()
+    lines = prompt_text(None, market).splitlines()
     (line,) = [one for one in lines if one.startswith("- market_id")]
-    assert len(lines) == len(prompt_text(EMPTY, binary()).splitlines())
+    assert len(lines) == len(prompt_text(None, binary()).splitlines())
     assert len(line) < 3_000
     decoder, at, strings = json.JSONDecoder(), 0, []
     while (at := line.find('"', at)) >= 0:
@@ -156,7 +158,7 @@ def test_an_object_copied_from_a_question_as_it_is_shown_is_no_decision() -> Non
 
 
 def test_a_retry_names_the_error_and_repeats_the_whole_prompt() -> None:
-    asked = build_messages(V1, EMPTY, [binary()], today=TODAY, week=1)
+    asked = build_messages(V1, account(), [binary()], today=TODAY, week=1)
     answer = "x" * 600 + '"\n'
     retried = retry_messages(asked, answer, parse_decision(answer, Limits.of(V1, V1.cash)))
     assert retried[0] == asked[0]
