@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,6 @@ import polars as pl
 from assets.arena.queries import open_arena, open_lake, open_table_reader, print_rankings, require_answers
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.lineup import require_registered
-from bellwether.arena.methodology import methodologies
-from bellwether.arena.text_tables import (
-    STATUS_NOTE,
-    agent_columns,
-    render_explanation,
-    status_columns,
-)
 from bellwether.console import console, emit, grid, shown
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
@@ -34,23 +27,9 @@ if TYPE_CHECKING:
     from bellwether.arena.weekly.context import WeekContext
 
 
-@click.group(invoke_without_command=True)
-@click.pass_context
-def arena(context: click.Context) -> None:
-    """Show the weeks with cohorts (the agents that start in one week) and decisions; run weeks, explain decisions."""
-    from bellwether.arena.weekly.queries import query_week_status
-
-    if context.invoked_subcommand is not None:
-        return
-    config = settings()
-    require_registered(config.arena_lineup, config.methodology or None, config.registry)
-    rows = query_week_status(open_lake(), methodologies(config.registry))
-    _warn_of_delays(None)
-    if rows.is_empty():
-        console().print("No weeks yet; `bellwether arena run` runs one.")
-    else:
-        console().print(grid(status_columns(rows)))
-        console().print(STATUS_NOTE, style="dim")
+@click.group()
+def arena() -> None:
+    """Run weeks of the arena, explain cohorts and decisions, and intervene."""
 
 
 @arena.command()
@@ -118,17 +97,47 @@ def explain(which: str, known_at: datetime | None) -> None:
 
     read, level = open_table_reader(known_at), which.count("/")
     if level == 0:
-        _print_tables({"agents": agent_columns(query_cohort(read, DAY.convert(which, None, None).date()))}, known_at)
+        _print_tables({"agents": _agent_columns(query_cohort(read, DAY.convert(which, None, None).date()))}, known_at)
         return
     if level == 1:
         key = parse_agent_key(which)
         _print_tables(query_agent(read, key.cohort, key.family), known_at)
         return
     explanation = explain_decision(read, which)
-    for title, text in render_explanation(explanation):
+    for title, text in _render_explanation(explanation):
         console().print(f"[bold]{title}[/bold]")
         console().print(visible(text, "\n"), markup=False, soft_wrap=True)
     _print_tables({"Refused legs": explanation["refusals"], "Trades": explanation["trades"], "Cash": explanation["cash"]}, known_at)
+
+
+def _agent_columns(rows: pl.DataFrame) -> pl.DataFrame:
+    """Select and rename the columns of `query_cohort` for the terminal, with money in whole cents."""
+    cents = [pl.col(name).round(2).cast(pl.Decimal(scale=2)) for name in ("total", "profit")]
+    closed = [pl.when("closed").then(pl.lit("yes")).otherwise(pl.lit("no")).alias("closed")] if rows["closed"].any() else []
+    return rows.select(
+        "family",
+        "model",
+        *closed,
+        *cents,
+        pl.col("refused").alias("ref."),
+        pl.col("scored").alias("n"),
+        pl.col("brier_stated").round(3).alias("stated"),
+        pl.col("won").round(2),
+    )
+
+
+#: Columns of a decision that its explanation states.
+_STATED = ("state", "reason", "cash", "planned_at", "model", "prompt_version", "prompt_hash", "attempts", "cost")
+
+
+def _render_explanation(explanation: Mapping[str, pl.DataFrame]) -> Iterator[tuple[str, str]]:
+    """Yield a decision and its messages as (title, text). explanation: from `explain_decision`."""
+    decision = explanation["decision"].row(0, named=True)
+    yield "Decision", "\n".join(f"{name}: {decision[name]}" for name in _STATED if decision[name] is not None)
+    for role, content in explanation["messages"].select("role", "content").iter_rows():
+        yield role, content[:20_000] or "(empty)"
+    invalid = f"INVALID: {decision['problem']}: {decision['message']}"
+    yield "Read as", "nothing yet" if decision["action"] is None else decision["decision"] if decision["problem"] is None else invalid
 
 
 def _print_tables(tables: Mapping[str, pl.DataFrame], known_at: datetime | None) -> None:

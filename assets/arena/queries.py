@@ -15,8 +15,8 @@ from bellwether.arena.methodology import methodologies
 from bellwether.errors import BellwetherError
 from bellwether.lake import Lake
 from bellwether.settings import settings
+from bellwether.tables import table
 from bellwether.tables.arena import DECISIONS
-from bellwether.tables.arena_rankings import RANKINGS
 
 if TYPE_CHECKING:
     from bellwether.arena.as_known import TableReader
@@ -51,15 +51,19 @@ def open_table_reader(known_at: datetime | None) -> TableReader:
 
 def print_rankings(known_at: datetime | None = None) -> None:
     """Print the rankings of the arena. known_at: as in `open_table_reader`."""
-    from bellwether.arena.text_tables import render_standings
     from bellwether.console import console
+    from bellwether.pages.columns import text_table
+    from bellwether.site.arena_rankings import leaderboard, read_rankings
 
-    rankings = open_table_reader(known_at)(RANKINGS)
-    if rankings.is_empty():
+    read = open_table_reader(known_at)
+    rankings = read_rankings(lambda name: read(table(name)))
+    if not rankings:
         console().print("No cohort has started. `bellwether arena run` starts one.")
-    primary = {name: rules.primary for name, rules in methodologies(settings().registry).items()}
-    for part in render_standings(rankings, primary):
-        console().print(part)
+    for ranking in rankings:
+        board = leaderboard(ranking)
+        console().print(text_table(board))
+        for note in ranking.notes():
+            console().print(note, style="dim", markup=False, highlight=False)
 
 
 def open_lake() -> Lake:

@@ -14,6 +14,7 @@ import polars as pl
 
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.results import LAST_EXECUTION, Facts, compute_results
+from bellwether.arena.weekly.queries import suggest_cohorts
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder
 from bellwether.lake import Lake
@@ -37,7 +38,7 @@ def build_cohort_tables(
     rows, universe = Facts.load(lake), lake.slice(table("arena/universe"), missing="skip").read()
     agents = rows.agents.filter(pl.col("week") == cohort)
     if agents.is_empty():
-        raise ConfigError(f"exporting the cohort {cohort}: no cohort started in this week; `bellwether arena` lists them")
+        raise ConfigError(f"exporting the cohort {cohort}: no cohort started in this week; {suggest_cohorts(cohort, rows.agents)}")
     is_own = pl.col("agent_id").is_in(agents["agent_id"].implode())
     decisions, trades = rows.decisions.filter(is_own), rows.trades.filter(is_own)
     is_traded = pl.col("market_id").is_in(trades["market_id"].unique().implode())

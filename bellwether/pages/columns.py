@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from bellwether.calibration import METRICS
+from bellwether.console import TextTable
 from bellwether.pages.model import Cell, Facts, Head, Note, PageTable
 from bellwether.pages.values import add_bars, any_value, interval, money, number, percent, price, timestamp
 from bellwether.tables import table
@@ -157,6 +158,25 @@ def build_table(
     options |= {"filters": [places[one] for one in filters], "search": [places[one] for one in search]}
     options["chosen"] = {places[title]: value for title, value in (initial or {}).items()}
     return PageTable(caption, heads, lines, **options)
+
+
+def text_table(table: PageTable, width: int = 80) -> TextTable:
+    """Format a table for the terminal: its first visible columns, as many as fit `width` characters."""
+    shown, used = list[int](), 1
+    for place, head in enumerate(table.heads):
+        used += 3 + max([len(head.text), *(len(_printed(row[place], head)) for row in table.rows)])
+        if head.hidden or used > width:
+            break
+        shown.append(place)
+    heads = [table.heads[place] for place in shown]
+    text = TextTable(table.caption, [head.text for head in heads], numeric=[head.number for head in heads])
+    for row in table.rows:
+        text.add("", *(_printed(row[place], table.heads[place]) for place in shown))
+    return text
+
+
+def _printed(cell: Cell, head: Head) -> str:
+    return f"{cell.text} {cell.note}".strip() if head.number else cell.text
 
 
 def _declared(name: str, column: str | tuple[str, str], cells: Mapping[str, Callable[[Row], Cell]]) -> Shown:

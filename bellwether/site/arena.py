@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from functools import partial
 from typing import Any
 
 import polars as pl
 
-from bellwether.pages import columns
+from bellwether.figures.intervals import difference_cells
+from bellwether.figures.reliability import diagram_rows
+from bellwether.pages import charts, columns
 from bellwether.pages.charts import Colours
 from bellwether.pages.columns import build_column, build_table
 from bellwether.pages.model import Cell, Chart, Links, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import money, number, percent, text, timestamp
+from bellwether.pages.values import finite, money, number, percent, text, timestamp
 from bellwether.site import arena_agents, arena_curves, arena_markets, arena_rankings
 from bellwether.site.arena_rankings import Ranking
 from bellwether.site.paths import agent_path, cohort_path, decision_path, family_path
@@ -25,6 +28,10 @@ _UNIVERSE = ("week", "place", "market_id", "question", "category", "outcomes", "
 _ABOVE = [("Arena", "arena/index.html")]
 #: Maximum of listed decisions and open markets.
 _RECENT, _DUE = 15, 10
+#: Assumption of the intervals and tests.
+_ASSUMPTION = "Intervals and tests assume that events are independent; a shock common to all events of a week is not covered."
+#: Initially visible lines of a diagram.
+_LINES = 3
 Rows = list[dict[str, Any]]
 
 
@@ -53,7 +60,7 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
 
 def _overview(source: SiteSource, books: arena_agents.Books, colours: dict[str, str]) -> Iterator[File]:
     """Yield the overview and the pages of families."""
-    agents, rankings, board = books.agents, arena_rankings.read_rankings(source), source.frame("arena/leaderboard")
+    agents, rankings, board = books.agents, arena_rankings.read_rankings(source.frame), source.frame("arena/leaderboard")
     curves = arena_curves.read_curves(source, agents, books.portfolios)
     sections = list(_standings(board, rankings, curves, colours))
     if not sections:
@@ -82,12 +89,43 @@ def _standings(board: pl.DataFrame, rankings: Sequence[Ranking], curves: arena_c
         title = arena_rankings.group_title(methodology, reconstructed)
         groups = [one for one in rankings if (one.methodology, one.reconstructed) == (methodology, reconstructed)]
         for group in groups:
-            yield _section(group.title, arena_rankings.parts(group, colours, released))
+            yield _section(group.title, _compare(group, colours, released))
         if not groups:
             yield Section(title, [Note("The warehouse has no rows of arena.rankings for these cohorts.")])
         drawn = arena_curves.curve_charts(curves, methodology, reconstructed, colours)
         if drawn:
             yield Section.even(f"Returns of {title}", drawn)
+
+
+def _compare(ranking: Ranking, colours: Mapping[str, str], released: Mapping[str, date]) -> list[Part]:
+    """Build the leaderboard and the charts of a group. released: release date of each family's newest model."""
+    group_parts: list[Part] = [arena_rankings.leaderboard(ranking), Note(_ASSUMPTION)]
+    diagram = diagram_rows(ranking.calibration, "family")
+    if diagram:
+        first = [one for one in ranking.families if one in {row["name"] for row in diagram}][:_LINES]
+        group_parts.append(charts.reliability("Reliability of stated probabilities", diagram, colours, first))
+    return [*group_parts, *_release_dates(ranking, colours, released), *_differences(ranking)]
+
+
+def _release_dates(ranking: Ranking, colours: Mapping[str, str], released: Mapping[str, date]) -> list[Part]:
+    """Build the chart of the group's first Brier score by release date of the family's model; empty unless two families have both."""
+    metric = next((name for name in ranking.metrics if name.startswith("brier")), "brier_stated")
+    rows = [
+        {"name": family, "x": f"{released[family]:%Y-%m-%d}", "y": value}
+        for family, value in ranking.rankings.filter(pl.col("metric") == metric).select("family", "value").iter_rows()
+        if family in released and finite(value) is not None
+    ]
+    title = arena_rankings.metric_title(metric)
+    name = f"{title} against the release date of the model"
+    return [charts.scatter(name, "release date", title.lower(), rows, colours, timed=True)] if len(rows) > 1 else []
+
+
+def _differences(ranking: Ranking) -> list[Part]:
+    cells = difference_cells(ranking.pairs.filter(pl.col("metric") == ranking.metrics[0]), "family")
+    title = (
+        f"{arena_rankings.metric_title(ranking.metrics[0])} of the row less that of the column; a dot: significant after Holm's correction"
+    )
+    return [charts.matrix(title, "difference", cells, ranking.families, ranking.families, middle=0)] if cells else []
 
 
 def _section(title: str, parts: Sequence[Part]) -> Section:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 import polars as pl
 
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings.estimates import leading_metrics
-from bellwether.figures.intervals import difference_cells
-from bellwether.figures.reliability import diagram_rows
-from bellwether.pages import charts, columns
+from bellwether.pages import columns
 from bellwether.pages.columns import Shown, build_column, build_table
-from bellwether.pages.model import Cell, Head, Note, Part
-from bellwether.pages.values import add_bars, finite, interval, interval_note, number, percent, rank, slug, text
+from bellwether.pages.model import Cell, Head, Part
+from bellwether.pages.values import add_bars, interval, interval_note, number, percent, rank, slug, text
 from bellwether.site.paths import family_path
-from bellwether.site.source import SiteSource
 from bellwether.tables.arena_rankings import GROUP
 
 #: Metrics of a leaderboard: title, decimals, unit, and definition.
@@ -34,10 +30,6 @@ _METRICS = {
 _FROM_ZERO = ("brier_vs_price", "return")
 #: Columns of arena/leaderboard that readers can pick.
 _BOOKS = ("cohorts", "completed", "bets", "scored", "refused", "unmatched", "open_positions", "invalid", "profit", "drawdown")
-#: Assumption of the intervals and tests.
-_ASSUMPTION = "Intervals and tests assume that events are independent; a shock common to all events of a week is not covered."
-#: Initially visible lines of a diagram.
-_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +84,28 @@ class Ranking:
         nothing = dict.fromkeys(self.books.columns)
         return [{**nothing, **books.get(name, {}), "family": name, "metrics": by_family[name]} for name in self.families]
 
+    def notes(self) -> Iterator[str]:
+        """Yield what the terminal writes below the leaderboard: the leading metrics, and reasons for missing ranks and intervals."""
+        meanings = " ".join(f"{metric_title(metric)}: {define(metric)}." for metric in self.metrics)
+        yield f"{meanings} In brackets: 95 % intervals, else in parentheses the range over cohorts. Families that share a letter do not differ significantly."
+        for row in self._main.sort("family").iter_rows(named=True):
+            if row["rank"] is None and not row["baseline"]:
+                yield f"{row['family']}: not ranked, {row['unranked_because']}"
+            elif row["reason"] is not None and row["rank"] is not None:
+                yield f"{row['family']}: no interval, {row['reason']}"
+
     @property
     def _main(self) -> pl.DataFrame:
         return self.rankings.filter(pl.col("metric") == self.metrics[0])
 
 
-def read_rankings(source: SiteSource) -> list[Ranking]:
-    """Read the rankings of all groups, by methodology, live before reconstructed, clean before contaminated (models that could know outcomes)."""
-    rankings, pairs, calibration = (source.frame(f"arena/{name}") for name in ("rankings", "pairs", "calibration"))
-    books, known = source.frame("arena/leaderboard"), methodologies()
-    agents = source.frame("arena/agents", "family", "model", "week").sort("week", "family")
+def read_rankings(read: Callable[[str], pl.DataFrame]) -> list[Ranking]:
+    """Read the rankings of all groups, by methodology, live before reconstructed, clean before contaminated (models that could know outcomes).
+
+    read: returns the rows of a table, given as `group/name`.
+    """
+    rankings, pairs, calibration, books = (read(f"arena/{name}") for name in ("rankings", "pairs", "calibration", "leaderboard"))
+    agents, known = read("arena/agents").sort("week", "family"), methodologies()
     models = dict(agents.group_by("family", maintain_order=True).agg(pl.col("model").last()).iter_rows())
     groups = []
     for methodology, reconstructed, contaminated in sorted(rankings.select(GROUP).unique().iter_rows()):
@@ -209,32 +213,3 @@ def _cohort_range(row: Mapping[str, Any], digits: int, unit: str) -> str:
 
 def _coverage(row: Mapping[str, Any]) -> Cell:
     return percent(row["finished"] / row["decisions"] if row["decisions"] else None, 1)
-
-
-def parts(ranking: Ranking, colours: Mapping[str, str], released: Mapping[str, date]) -> list[Part]:
-    """Build the leaderboard and the charts of a group. released: release date of each family's newest model."""
-    group_parts: list[Part] = [leaderboard(ranking), Note(_ASSUMPTION)]
-    diagram = diagram_rows(ranking.calibration, "family")
-    if diagram:
-        first = [one for one in ranking.families if one in {row["name"] for row in diagram}][:_LINES]
-        group_parts.append(charts.reliability("Reliability of stated probabilities", diagram, colours, first))
-    return [*group_parts, *_release_dates(ranking, colours, released), *_differences(ranking)]
-
-
-def _release_dates(ranking: Ranking, colours: Mapping[str, str], released: Mapping[str, date]) -> list[Part]:
-    """Build the chart of the group's first Brier score by release date of the family's model; empty unless two families have both."""
-    metric = next((name for name in ranking.metrics if name.startswith("brier")), "brier_stated")
-    rows = [
-        {"name": family, "x": f"{released[family]:%Y-%m-%d}", "y": value}
-        for family, value in ranking.rankings.filter(pl.col("metric") == metric).select("family", "value").iter_rows()
-        if family in released and finite(value) is not None
-    ]
-    title = metric_title(metric)
-    name = f"{title} against the release date of the model"
-    return [charts.scatter(name, "release date", title.lower(), rows, colours, timed=True)] if len(rows) > 1 else []
-
-
-def _differences(ranking: Ranking) -> list[Part]:
-    cells = difference_cells(ranking.pairs.filter(pl.col("metric") == ranking.metrics[0]), "family")
-    title = f"{metric_title(ranking.metrics[0])} of the row less that of the column; a dot: significant after Holm's correction"
-    return [charts.matrix(title, "difference", cells, ranking.families, ranking.families, middle=0)] if cells else []

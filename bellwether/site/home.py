@@ -67,7 +67,7 @@ def _benchmark(source: SiteSource) -> list[Part]:
 
 
 def _arena(source: SiteSource) -> list[Part]:
-    rankings = arena_rankings.read_rankings(source) if source.rows("arena/leaderboard") else []
+    rankings = arena_rankings.read_rankings(source.frame) if source.rows("arena/leaderboard") else []
     if not rankings:
         return [Note("No week of the arena has been run: the warehouse has no rows of arena.leaderboard.")]
     board = source.frame("arena/leaderboard", "bets", "family")

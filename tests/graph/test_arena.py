@@ -24,7 +24,7 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.results import Facts, compute_results
 from bellwether.arena.weekly.interventions import cancel_market, close_agent
 from bellwether.arena.weekly.polymarket import Polymarket
-from bellwether.arena.weekly.queries import explain_decision, query_cohort, query_week_status
+from bellwether.arena.weekly.queries import explain_decision, query_cohort
 from bellwether.errors import VenueError
 from bellwether.settings import settings
 from bellwether.tables import table
@@ -170,8 +170,6 @@ def test_live_weeks_on_two_venues_decide_and_are_marked(tmp_path: Path, monkeypa
     assert set(held["market_id"]) - listed
     assert prices["day"].unique().sort().to_list() == weeks
     assert rows(world, "arena/portfolios").filter(pl.col("invested") > 0).height > 0
-    told = query_week_status(world.lake, methodologies(world.config.registry))
-    assert told["complete"].to_list() == [False, False]
 
 
 @pytest.mark.nightly

@@ -12,10 +12,10 @@ import polars as pl
 from bellwether.arena.identity import AgentKey
 from bellwether.arena.records import Intervention, InterventionKind, record_intervention
 from bellwether.arena.weekly.context import WeekContext, load_cohort
-from bellwether.arena.weekly.queries import parse_agent_key
+from bellwether.arena.weekly.queries import parse_agent_key, suggest_cohorts
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
-from bellwether.tables.arena import EVIDENCE, TRADES
+from bellwether.tables.arena import AGENTS, EVIDENCE, TRADES
 
 
 def cancel_market(context: WeekContext, market_id: str, by: str, reason: str) -> Intervention:
@@ -59,7 +59,8 @@ def archive_cohort(context: WeekContext, cohort: date, by: str, reason: str) -> 
     _require_text(f"archiving {cohort}", by, reason)
     stored = load_cohort(context.records, cohort)
     if stored is None:
-        raise ConfigError(f"archiving {cohort}: no cohort started in this week; `bellwether arena` lists them")
+        agents = context.lake.slice(AGENTS, missing="skip").read()
+        raise ConfigError(f"archiving {cohort}: no cohort started in this week; {suggest_cohorts(cohort, agents)}")
     archive = record_intervention(context.records, Intervention(InterventionKind.ARCHIVE, cohort.isoformat(), by, reason, context.now()))
     for family in sorted(stored.members):
         close_agent(context, AgentKey(cohort, family).agent_id, archive.by, f"its cohort was archived: {archive.reason}")

@@ -7,18 +7,16 @@ from datetime import date, datetime
 
 import polars as pl
 
-from bellwether.arena.as_known import TableReader, stored_tables
-from bellwether.arena.decision import ANSWERED, FINAL, DecisionState
+from bellwether.arena.as_known import TableReader
+from bellwether.arena.decision import FINAL, DecisionState
 from bellwether.arena.identity import AgentKey, DecisionKey
-from bellwether.arena.lifecycle import find_complete_cohorts, is_start_allowed
-from bellwether.arena.methodology import Methodology
+from bellwether.arena.lifecycle import is_start_allowed
 from bellwether.arena.records import InterventionKind, load_by_subject
-from bellwether.arena.results import LAST_EXECUTION, Facts, newest_fact_time
+from bellwether.arena.results import LAST_EXECUTION
 from bellwether.arena.weekly.context import WeekContext, list_deciding_cohorts, load_cohort
 from bellwether.arena.weekly.ledgers import list_decision_keys
 from bellwether.errors import ConfigError, suggestion
-from bellwether.lake import Lake
-from bellwether.tables.arena import AGENTS, DECISIONS, LEDGER, MESSAGES, PORTFOLIOS, POSITIONS, REFUSALS, SCORES, TRADES, UNIVERSE
+from bellwether.tables.arena import AGENTS, DECISIONS, LEDGER, MESSAGES, PORTFOLIOS, POSITIONS, REFUSALS, SCORES, TRADES
 from bellwether.tables.exports import redact_rows
 
 
@@ -43,51 +41,16 @@ def has_unexecuted_answer(context: WeekContext, week: date) -> bool:
     return bool((rows["state"] == str(DecisionState.READ)).any())
 
 
-def query_week_status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
-    """Return counts of decisions, trades and open positions by week, newest first.
-
-    A week has a row if it has a universe, a cohort or decisions. Completeness of a cohort is as of the latest fact.
-    """
-    read = stored_tables(lake)
-    markets = read(UNIVERSE).group_by("week").agg(markets=pl.len(), reconstructed=pl.col("reconstructed").first())
-    cohorts = read(AGENTS).group_by("week").agg(lineup=pl.col("lineup").first(), methodology=pl.col("methodology").first(), agents=pl.len())
-    is_answered = pl.col("state").is_in(sorted(ANSWERED))
-    decisions = (
-        read(DECISIONS)
-        .group_by("week")
-        .agg(
-            decisions=pl.len(),
-            finished=(is_answered & (pl.col("action").fill_null("") != "INVALID")).sum(),
-            invalid=(is_answered & (pl.col("action") == "INVALID")).sum(),
-            unfinished=(~is_answered).sum(),
-            cost=pl.col("cost").sum(),
-        )
-    )
-    trades = read(TRADES).group_by("week").agg(trades=pl.len())
-    refused = read(REFUSALS).filter(LAST_EXECUTION).group_by("week").agg(refused=pl.len())
-    open_positions = (
-        read(POSITIONS)
-        .filter(pl.col("status") == "open")
-        .join(read(AGENTS).select("agent_id", "week"), on="agent_id")
-        .group_by("week")
-        .agg(open_positions=pl.len())
-    )
-    counts = dict(read(POSITIONS).filter(pl.col("status") == "open").group_by("agent_id").len().iter_rows())
-    complete = find_complete_cohorts(read(AGENTS), read(DECISIONS), counts, rules, newest_fact_time(Facts.load(lake)))
-    joined = markets
-    for part in (cohorts, decisions, trades, refused, open_positions):
-        joined = joined.join(part, on="week", how="full", coalesce=True)
-    return joined.with_columns(
-        pl.col("trades", "refused", "open_positions", "decisions").fill_null(0),
-        complete=pl.col("week").is_in(pl.Series(sorted(complete), dtype=pl.Date()).implode()),
-    ).sort("week", descending=True)
+def suggest_cohorts(cohort: date, agents: pl.DataFrame) -> str:
+    """Return the end of a message about an unknown cohort. agents: rows of arena/agents."""
+    return suggestion(str(cohort), map(str, agents["week"].unique().sort())) if agents.height else "`bellwether arena run` starts one"
 
 
 def query_cohort(read: TableReader, cohort: date) -> pl.DataFrame:
     """Return the agents of a cohort with their latest portfolios and scores. Raises `ConfigError` for an unknown cohort."""
     agents = read(AGENTS).filter(pl.col("week") == cohort)
     if agents.is_empty():
-        raise ConfigError(f"showing the cohort {cohort}: no cohort started in this week; `bellwether arena` lists them")
+        raise ConfigError(f"showing the cohort {cohort}: no cohort started in this week; {suggest_cohorts(cohort, read(AGENTS))}")
     newest = read(PORTFOLIOS).sort("at").group_by("agent_id").last().select("agent_id", "cash", "positions", "total", "profit")
     scored = read(SCORES).group_by("agent_id").agg(scored=pl.len(), brier_stated=pl.col("brier_stated").mean(), won=pl.col("won").mean())
     rows = agents.join(newest, on="agent_id", how="left").join(scored, on="agent_id", how="left")

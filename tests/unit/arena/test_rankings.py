@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -21,12 +23,13 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import RankingInputs, compute_rankings
 from bellwether.arena.rankings.possible_outcomes import SOLD
 from bellwether.arena.rankings.tables import mean_total
-from bellwether.arena.text_tables import render_standings
 from bellwether.calibration import evaluate
 from bellwether.calibration.bootstrap import Inference
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
 from bellwether.lake.warehouse import publish, query
+from bellwether.pages.columns import text_table
+from bellwether.site.arena_rankings import leaderboard, read_rankings
 from bellwether.tables import arena as tables
 from bellwether.tables import table
 from tests.unit.arena.simulated_arena import CASH, START, WEEK, Simulated
@@ -139,16 +142,18 @@ def test_equity_is_a_mean_with_how_many_agents() -> None:
     assert float(days.filter(family="best")["total"][-1]) == pytest.approx(best, abs=1e-6)
 
 
-def standings(rows: pl.DataFrame) -> list[str]:
-    """Return the lines of the standings on a terminal of 80 columns."""
+def standings(rankings: Mapping[str, pl.DataFrame]) -> list[str]:
+    """Return the lines of the leaderboard on a terminal of 80 columns."""
     text = StringIO()
-    for part in render_standings(rows, {"v1": ("brier_size", "return"), "v2": ("return",)}):
-        Console(file=text, width=80).print(part)
-    return text.getvalue().splitlines()
+    for ranking in read_rankings(lambda name: rankings.get(name, table(name).empty())):
+        Console(file=text, width=80).print(text_table(leaderboard(ranking)))
+    return text.getvalue().replace("\N{NO-BREAK SPACE}", " ").splitlines()
 
 
-def lines_of(lines: list[str], *families: str) -> list[list[str]]:
-    return [line.split() for line in lines if line.split()[:1] and line.split()[0] in families]
+def rows_of(lines: list[str]) -> dict[str, list[str]]:
+    """Return the cells of each family's line, in order."""
+    cells = ([cell.strip() for cell in re.split("[│┃]", line) if cell.strip()] for line in lines)
+    return {row[1]: row for row in cells if len(row) > 2 and row[1] in SKILLS}
 
 
 def test_ties_and_baselines_are_shown_as_such_and_never_lead() -> None:
@@ -158,14 +163,9 @@ def test_ties_and_baselines_are_shown_as_such_and_never_lead() -> None:
     tied = rankings["arena/rankings"].with_columns(
         rank=pl.when(is_main & worst).then(None).when(is_main).then(1).otherwise("rank").cast(pl.Int32), baseline=worst
     )
-    lines = standings(tied)
-    assert next(line.split() for line in lines if "rank" in line) == ["family", "rank", "vs", "price", "return", "size", "grp"]
-    assert [row[:2] for row in lines_of(lines, *SKILLS)[:3]] == [["best", "=1"], ["middle", "=1"], ["worst", "baseline"]]
-    assert any(line.startswith("No single leader: best, middle tie.") for line in lines)
-    silent = rankings["arena/rankings"].with_columns(baseline=pl.lit(value=True))
-    assert next(line.split() for line in standings(silent) if "rank" in line)[2:4] == ["size", "return"], (
-        "the price is no stated probability"
-    )
+    found = rows_of(standings({**rankings, "arena/rankings": tied}))
+    assert {name: row[0].split()[0] for name, row in found.items()} == {"best": "=1", "middle": "=1", "worst": "baseline"}
+    assert list(found) == ["best", "middle", "worst"]
 
 
 def test_a_return_with_sales_shows_the_range_over_cohorts() -> None:
@@ -179,9 +179,9 @@ def test_a_return_with_sales_shows_the_range_over_cohorts() -> None:
     assert [found["best"][name] for name in ("lower", "upper", "reason")] == [None, None, SOLD]
     assert [found["best"][name] for name in ("cohort_low", "cohort_high")] == pytest.approx([returns[0], returns[-1]])
     assert found["worst"]["lower"] is not None
-    shown = {line.split()[0]: line for line in standings(rows) if line.split()[:1] and line.split()[0] in SKILLS}
-    assert f"({100 * returns[0]:+.0f}, {100 * returns[-1]:+.1f})" in shown["best"]
-    assert "(" not in shown["worst"]
+    shown = rows_of(standings({"arena/rankings": rows}))
+    assert f"({100 * returns[0]:.1f} % to {100 * returns[-1]:.1f} %)".replace("-", "−") in shown["best"][3]
+    assert "(" not in shown["worst"][3]
 
 
 @pytest.mark.parametrize(

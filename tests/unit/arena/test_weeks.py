@@ -19,11 +19,14 @@ from bellwether.arena.results import Facts, compute_results, find_changed_cash
 from bellwether.arena.weekly.context import freeze_cohort, freeze_universe
 from bellwether.arena.weekly.decisions import decide_week
 from bellwether.arena.weekly.evidence import list_due_markets
-from bellwether.arena.weekly.queries import explain_decision, query_agent, query_cohort, query_week_status
+from bellwether.arena.weekly.queries import explain_decision, query_agent, query_cohort
 from bellwether.arena.weekly.summary import preview_week
 from bellwether.errors import BellwetherError, ConfigError, VenueError
 from bellwether.forecasting.prompt import prompt_hash
 from bellwether.journal.records import Records
+from bellwether.lake.sql import sql_text
+from bellwether.lake.warehouse import publish
+from bellwether.lake.warehouse import query as query_warehouse
 from bellwether.tables import arena as tables
 from tests.unit.arena.weeks import SEVEN, WEEK, Arena
 
@@ -202,7 +205,6 @@ def test_an_arena_without_a_week_has_results_without_rows(tmp_path: Path) -> Non
     found = arena.results()
     assert found.violations == []
     assert {name: rows.height for name, rows in found.frames.items()} == dict.fromkeys(found.frames, 0)
-    assert query_week_status(arena.lake, methodologies()).is_empty()
     assert arena.tick()[1] == 0
     with arena.journal() as journal:
         assert list_due_markets(arena.world(journal)) == []
@@ -241,8 +243,9 @@ def test_weeks_cohorts_agents_and_decisions_are_explained(tmp_path: Path) -> Non
     found = arena.results().frames
     for table in (tables.POSITIONS, tables.PORTFOLIOS, tables.SCORES, tables.LEDGER):
         arena.lake.write(table, (), found[table.name], run_id="test")
-    weeks, read = query_week_status(arena.lake, methodologies(arena.registry)), stored_tables(arena.lake)
-    assert weeks.select("week", "decisions").rows() == [(WEEK + SEVEN, 12), (WEEK, 6)]
+    weeks = query_warehouse(publish(arena.lake, tmp_path / "w.duckdb").path, sql_text("analysis/arena_weeks"), {})
+    assert weeks.select("week", made=pl.sum_horizontal("made", "invalid", "unfinished")).rows() == [(WEEK + SEVEN, 12), (WEEK, 6)]
+    read = stored_tables(arena.lake)
     assert query_cohort(read, WEEK)["family"].sort().to_list() == FAMILIES
     mine = query_agent(read, WEEK, "oracle")
     assert mine["decisions"].height == 2
