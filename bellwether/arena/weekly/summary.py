@@ -9,9 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.arena.as_known import TableReader, stored_tables
+from bellwether.arena.as_known import stored_tables
 from bellwether.arena.decision import FINAL, DecisionState
-from bellwether.arena.identity import WEEK, decision_of_trade, week_of, week_start
+from bellwether.arena.identity import WEEK, week_of, week_start
 from bellwether.arena.lifecycle import decision_deadline
 from bellwether.arena.lineup import rule_name
 from bellwether.arena.methodology import Methodology
@@ -26,7 +26,6 @@ from bellwether.arena.weekly.context import (
     list_venues,
     load_cohort,
     preview_universe,
-    week_scope,
 )
 from bellwether.arena.weekly.decisions import plan_tasks
 from bellwether.arena.weekly.model_calls import Task, call_parameters, configure_model
@@ -34,7 +33,7 @@ from bellwether.forecasting.prompt import Message
 from bellwether.models.model import Model
 from bellwether.models.prices import compute_max_cost
 from bellwether.models.registry import models
-from bellwether.tables.arena import AGENTS, DECISIONS, REFUSALS, TRADES
+from bellwether.tables.arena import DECISIONS, REFUSALS
 
 #: Maximum number of decisions named in a line.
 _NAMED = 5
@@ -43,42 +42,25 @@ _NAMED = 5
 def summarise_run(context: WeekContext, weeks: Sequence[date], now: datetime) -> dict[str, Any]:
     """Summarise the weeks of a run for JSON. Costs are dollars, null if partly unknown; times are UTC.
 
-    refused: refused legs by reason. without_trade: BET or SELL decisions without a trade. open: decisions without a final state. failed:
-    decisions that finally have no usable response. Both with the reason. invalid: problems of unusable answers. cost: dollars and tokens by
-    family. next: next deadline, what is due, and the remaining budget in dollars (null without a budget).
+    refused: refused legs by reason. open: decisions without a final state. failed: decisions that finally have no usable response. Both with
+    the reason. invalid: problems of unusable answers. cost: of all decisions, in dollars. next: next deadline, what is due, and the remaining
+    budget in dollars (null without a budget).
     """
     read = stored_tables(context.lake)
     of_weeks = pl.col("week").is_in(list(weeks))
     decisions, refusals = (read(declared).filter(of_weeks) for declared in (DECISIONS, REFUSALS))
-    traded = {decision_of_trade(trade_id) for trade_id in read(TRADES).filter(of_weeks)["trade_id"]}
-    requested = decisions.filter(pl.col("legs") > 0)["decision_id"].sort()
     unfinished = decisions.filter(~pl.col("state").is_in(sorted(FINAL))).sort("week", "place")
     return {
         "legs": int(decisions["legs"].sum()),
         "refused": dict(
             refusals.filter(LAST_EXECUTION).group_by("reason").len().sort("len", "reason", descending=[True, False]).iter_rows()
         ),
-        "without_trade": [name for name in requested if name not in traded],
         "open": unfinished.select("decision_id", "state", "reason").to_dicts(),
         "failed": decisions.filter(pl.col("state") == DecisionState.FAILED).select("decision_id", "state", "reason").to_dicts(),
         "invalid": dict(decisions.filter(action="INVALID").sort("decision_id").select("decision_id", "problem").iter_rows()),
-        "cost": _costs_by_family(context, weeks, decisions, read),
+        "cost": None if decisions["cost"].null_count() else float(decisions["cost"].sum() or 0),
         "next": _next_deadline(context, read(DECISIONS).filter(~pl.col("state").is_in(sorted(FINAL))), now),
     }
-
-
-def _costs_by_family(context: WeekContext, weeks: Sequence[date], decisions: pl.DataFrame, read: TableReader) -> list[dict[str, Any]]:
-    """Return the cost in dollars and the tokens of each family's model calls, most expensive first. Families without calls are missing."""
-    used = [context.journal.usage("scope", of=week_scope(week)) for week in weeks]
-    tokens = pl.concat(used).select(decision_id="scope", input_tokens="prompt_tokens", output_tokens="completion_tokens")
-    families = read(AGENTS).select("agent_id", "family")
-    rows = decisions.join(tokens, on="decision_id", how="inner").join(families, on="agent_id", how="left")
-    costs = rows.group_by("family").agg(
-        cost=pl.when(pl.col("cost").is_null().any()).then(None).otherwise(pl.col("cost").sum()).cast(pl.Float64),
-        input_tokens=pl.col("input_tokens").sum(),
-        output_tokens=pl.col("output_tokens").sum(),
-    )
-    return costs.sort("cost", "family", descending=[True, False], nulls_last=False).to_dicts()
 
 
 def _next_deadline(context: WeekContext, unfinished: pl.DataFrame, now: datetime) -> dict[str, Any]:
@@ -87,14 +69,13 @@ def _next_deadline(context: WeekContext, unfinished: pl.DataFrame, now: datetime
     present = week_of(now)
     pending = unfinished.filter(pl.col("week") == present).height if now < decision_deadline(present, rules) else 0
     week = present if pending else present + WEEK
-    whole, models = compute_week_spending(context.journal, week, context.budgets)
+    whole, _ = compute_week_spending(context.journal, week, context.budgets)
     return {
         "week": week,
         "decisions": pending or None,
         "from": now if pending else week_start(week) + DECISION,
         "deadline": decision_deadline(week, rules),
         "budget_left": whole.left,
-        "budget_left_by_model": {name: spending.left for name, spending in models.items() if spending.left is not None},
     }
 
 
@@ -103,8 +84,6 @@ def render_summary_lines(summary: dict[str, Any]) -> Iterator[str]:
     if summary["refused"]:
         reasons = ", ".join(f"{reason} {number}" for reason, number in summary["refused"].items())
         yield f"Refused    {sum(summary['refused'].values())} of {summary['legs']} legs: {reasons}"
-    if summary["without_trade"]:
-        yield f"No trade   {_format_names(summary['without_trade'])}"
     for title in ("open", "failed"):
         for reason, names in _group_by_reason(summary[title]).items():
             yield f"{title.capitalize():10} {_format_names(names)}: {reason}"
@@ -112,8 +91,7 @@ def render_summary_lines(summary: dict[str, Any]) -> Iterator[str]:
         yield f"Invalid    {_format_names([f'{name} ({problem})' for name, problem in summary['invalid'].items()])}"
     if not any(summary[name] for name in ("refused", "open", "failed", "invalid")):
         yield f"Done       {summary['legs']} legs executed, no open decision"
-    if summary["cost"]:
-        yield "Cost       " + ", ".join(map(_format_cost, summary["cost"]))
+    yield f"Cost       {'unknown' if summary['cost'] is None else '${:.4f}'.format(summary['cost'])}"
     due = summary["next"]
     subject = (
         f"{due['decisions']} open decisions of {due['week']}"
@@ -121,8 +99,7 @@ def render_summary_lines(summary: dict[str, Any]) -> Iterator[str]:
         else f"week {due['week']}, from {_format_time(due['from'])}"
     )
     money = "no weekly budget is set" if due["budget_left"] is None else f"${due['budget_left']:.2f} of the budget left"
-    by_model = "".join(f"; {name} ${remaining:.2f}" for name, remaining in due["budget_left_by_model"].items())
-    yield f"Next       {subject}; deadline {_format_time(due['deadline'])}; {money}{by_model}"
+    yield f"Next       {subject}; deadline {_format_time(due['deadline'])}; {money}"
 
 
 def _group_by_reason(decisions: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
@@ -135,11 +112,6 @@ def _group_by_reason(decisions: Sequence[dict[str, Any]]) -> dict[str, list[str]
 def _format_names(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
     return f"{', '.join(names[:_NAMED])}{f' and {more} more' if more > 0 else ''}"
-
-
-def _format_cost(cost_row: dict[str, Any]) -> str:
-    cost = "unknown" if cost_row["cost"] is None else f"${cost_row['cost']:.4f}"
-    return f"{cost_row['family']} {cost} ({cost_row['input_tokens'] + cost_row['output_tokens']:,} tokens)"
 
 
 def _format_time(at: datetime) -> str:

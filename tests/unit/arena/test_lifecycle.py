@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -9,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from bellwether.arena.decision import DecisionState
 from bellwether.arena.identity import decision_order, week_number, week_of, week_start
-from bellwether.arena.lifecycle import is_complete, is_start_allowed, window_end
+from bellwether.arena.lifecycle import find_complete_cohorts, is_start_allowed
 from bellwether.arena.market import MarketStatus, UnknownFees
 from bellwether.arena.records import FrozenCohort, FrozenUniverse, decode_record, encode_record
 from bellwether.arena.universe import build_universe, market_from_row, select_universe, status_from_row
@@ -22,7 +23,7 @@ from bellwether.errors import ConfigError, SchemaError
 from bellwether.journal import Journal
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime
 from tests.unit.arena.weeks import Arena
-from tests.unit.arena.world import V1, usd
+from tests.unit.arena.world import V1, agent, agents_frame, usd
 
 NOW = datetime(2026, 3, 1, 1, 0, tzinfo=UTC)
 
@@ -71,21 +72,23 @@ def test_weeks_are_counted_between_midnights() -> None:
 
 
 def test_a_cohort_is_complete_when_nothing_can_follow() -> None:
-    over = window_end(SUNDAYS[0], V1)
-    assert over == datetime(2026, 3, 31, tzinfo=UTC)
+    over = datetime(2026, 3, 31, tzinfo=UTC)
+    agents = agents_frame([agent(family=family) for family in ("a", "b")])
+    first, second = agents["agent_id"]
 
-    def complete(held: int, states: dict[str, list[DecisionState]], now: datetime = over, **more: Any) -> bool:
-        return is_complete(SUNDAYS[0], V1, now, decisions=states, open_positions=held, **more)
+    def is_complete(*states: tuple[str, str], now: datetime = over, closed: Sequence[str] = (), held: int = 0) -> bool:
+        decisions = pl.DataFrame(states, schema=["agent_id", "state"], orient="row")
+        rows = agents.with_columns(closed_at=pl.when(pl.col("agent_id").is_in(list(closed))).then(pl.lit(NOW)))
+        return find_complete_cohorts(rows, decisions, {first: held}, {"v1": V1}, now) == {SUNDAYS[0]}
 
-    finished = {"a": [DecisionState.FAILED, DecisionState.FINISHED], "b": [DecisionState.REFUSED]}
-    assert complete(0, finished)
-    assert not complete(1, finished)
-    assert not complete(0, finished, over - timedelta(seconds=1))
-    outage = finished | {"b": [DecisionState.FAILED, DecisionState.BLOCKED]}
-    assert not complete(0, outage)
-    assert complete(0, outage, closed_by_operator=["b"])
-    assert not complete(0, {"a": []})
-    assert not complete(0, {})
+    finished = ((first, "failed"), (first, "finished"), (second, "refused"))
+    assert is_complete(*finished)
+    assert not is_complete(*finished, held=1)
+    assert not is_complete(*finished, now=over - timedelta(seconds=1))
+    outage = (*finished[:2], (second, "failed"), (second, "blocked"))
+    assert not is_complete(*outage)
+    assert is_complete(*outage, closed=[second])
+    assert not is_complete(*finished[:2])
 
 
 def test_each_agent_is_first_equally_often() -> None:

@@ -18,7 +18,6 @@ from bellwether.arena.frames import prices_frame
 from bellwether.arena.identity import week_of
 from bellwether.arena.market import Market
 from bellwether.arena.marks import HeldPrice, PriceObservation, PriceSource
-from bellwether.arena.methodology import methodologies
 from bellwether.arena.resolution import CORRECTIONS, FIRST
 from bellwether.arena.weekly.evidence import FactRows, build_evidence_rows, list_due_markets
 from bellwether.arena.weekly.held_prices import reconstruct_prices, store_tick
@@ -264,7 +263,7 @@ def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(
             found = summarise_run(world, [WEEK], arena.now)
         betting = [f"{WEEK}/{family}/{WEEK}" for family in ("favourite", "proportional", "random")]
         assert found["refused"] == {"no midpoint": found["legs"]}
-        assert found["without_trade"] == sorted(one["decision_id"] for one in found["open"]) == betting
+        assert sorted(one["decision_id"] for one in found["open"]) == betting
         assert (found["next"]["decisions"], found["next"]["deadline"]) == (3, datetime(2026, 6, 30, tzinfo=UTC))
         lines = "\n".join(render_summary_lines(found))
         assert f"of {found['legs']} legs: no midpoint {found['legs']}" in lines
@@ -285,7 +284,7 @@ def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(
         assert is_week_decided(world, WEEK, arena.now)
         assert not has_unexecuted_answer(world, WEEK)
         after = summarise_run(world, [WEEK], arena.now)
-    assert (after["open"], after["next"]["week"], after["without_trade"]) == ([], date(2026, 7, 5), betting)
+    assert (after["open"], after["next"]["week"]) == ([], date(2026, 7, 5))
 
 
 def test_the_summary_names_failed_and_invalid_decisions_and_what_they_cost(tmp_path: Path) -> None:
@@ -305,4 +304,4 @@ def test_the_summary_names_failed_and_invalid_decisions_and_what_they_cost(tmp_p
     lines = list(render_summary_lines(found))
     assert f"Failed     {WEEK}/hold/{WEEK}: failed: refusal: no" in lines
     assert not any(line.startswith("Done ") for line in lines)
-    assert {one["family"]: one["input_tokens"] for one in found["cost"]} == {"oracle": 100, "mute": 200}, "mute is asked twice"
+    assert found["cost"] == pytest.approx(float(rows["cost"].sum()))
