@@ -214,3 +214,10 @@ class Refusal:
     leg: int
     reason: Reason
     message: str
+
+
+class LegRefused(Exception):
+    """Refusal of a leg while it is executed. reason, message: as in `Refusal`."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        self.reason, self.message = reason, message

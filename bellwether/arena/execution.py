@@ -5,7 +5,8 @@ Checks run in a fixed order, so that a leg with several faults is always refused
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -13,9 +14,9 @@ from typing import Any
 
 from bellwether.arena import fills
 from bellwether.arena.account import Account, Position, PositionStatus
-from bellwether.arena.decision import LIMITS, Bet, Decision, Reason, Refusal, Sell
+from bellwether.arena.decision import LIMITS, Bet, Decision, LegRefused, Reason, Refusal, Sell
 from bellwether.arena.facts import Trade, implied_confidence
-from bellwether.arena.fills import LegFill, NoFill
+from bellwether.arena.fills import LegFill
 from bellwether.arena.identity import DecisionKey
 from bellwether.arena.market import Market, MarketStatus, Quote, Quotes, find_quote
 from bellwether.arena.methodology import Methodology
@@ -104,28 +105,23 @@ def _refuse_all(refusals: Sequence[Refusal], broken: Refusal, legs: int) -> tupl
 def _execute_bets(run: _Run, bets: Sequence[Bet]) -> None:
     try:
         _check_batch(run, bets)
-    except _LegRefused as refused:
+    except LegRefused as refused:
         run.refusals.extend(Refusal(leg, refused.reason, refused.message) for leg in range(1, len(bets) + 1))
         return
     for leg, bet in enumerate(bets, start=1):
         _execute_leg(run, leg, partial(_buy, run, leg, bet))
 
 
-class _LegRefused(Exception):
-    def __init__(self, reason: Reason, message: str) -> None:
-        self.reason, self.message = reason, message
-
-
 def _require(condition: bool, reason: Reason, message: str) -> None:
     if not condition:
-        raise _LegRefused(reason, message)
+        raise LegRefused(reason, message)
 
 
 def _execute_leg(run: _Run, leg: int, build_trade: Callable[[], Trade]) -> None:
-    """Book the trade of a leg, or record its refusal. build_trade: returns the trade, or raises `_LegRefused`."""
+    """Book the trade of a leg, or record its refusal. build_trade: returns the trade, or raises `LegRefused`."""
     try:
         trade = build_trade()
-    except _LegRefused as refused:
+    except LegRefused as refused:
         run.refusals.append(Refusal(leg, refused.reason, refused.message))
     else:
         run.account.book(trade)
@@ -133,7 +129,7 @@ def _execute_leg(run: _Run, leg: int, build_trade: Callable[[], Trade]) -> None:
 
 
 def _check_batch(run: _Run, bets: Sequence[Bet]) -> None:
-    """Raise `_LegRefused` if the agent is bankrupt, or if the methodology limits all bets together and their total is above limit or cash.
+    """Raise `LegRefused` if the agent is bankrupt, or if the methodology limits all bets together and their total is above limit or cash.
     Negative amounts count as 0.
     """
     _check_solvent(run)
@@ -164,7 +160,8 @@ def _buy(run: _Run, leg: int, bet: Bet) -> Trade:
     _require(bet.amount <= cash, Reason.ABOVE_CASH, f"{stated}; the cash is {dollars(cash)}")
     side = _find_side(market, bet.side)
     quote = _find_quote(run, market, side)
-    filled = _require_fill(fills.fill_buy(run.methodology, market, quote, bet.amount), market, side)
+    with _named(market, side):
+        filled = fills.fill_buy(run.methodology, market, quote, bet.amount)
     cost = f"{dollars(filled.amount)} and a fee of {dollars(filled.fee)}"
     _require(filled.amount + filled.fee <= cash, Reason.FEE_ABOVE_CASH, f"{cost} are more than the cash {dollars(cash)}")
     position = run.account.find_position(market.market_id, side)
@@ -186,7 +183,8 @@ def _sell(run: _Run, leg: int, sell: Sell, owners: Mapping[str, str]) -> Trade:
     _require(shares > 0, Reason.NO_SHARES, f"{dollars(sell.percentage)} percent of {dollars(position.shares)} shares are none")
     side = _find_side(market, position.side)
     quote = _find_quote(run, market, side)
-    filled = _require_fill(fills.fill_sell(run.methodology, market, quote, shares, position.shares), market, side)
+    with _named(market, side):
+        filled = fills.fill_sell(run.methodology, market, quote, shares, position.shares)
     fields = _trade_fields(run, market, side, filled, quote)
     return Trade(trade_id=run.key.trade_id(leg), side=position.side, action="SELL", position_id=position.position_id, **fields)
 
@@ -195,14 +193,14 @@ def _find_position(run: _Run, sell: Sell, owners: Mapping[str, str]) -> Position
     position = run.account.positions.get(sell.position_id)
     if position is None:
         _require(sell.position_id in owners, Reason.POSITION_UNKNOWN, f"there is no position {sell.position_id!r:.80}")
-        raise _LegRefused(Reason.NOT_OWNER, f"position {sell.position_id} is not the agent's")
+        raise LegRefused(Reason.NOT_OWNER, f"position {sell.position_id} is not the agent's")
     _require(position.status is PositionStatus.OPEN, Reason.NOT_OPEN, f"position {sell.position_id} is {position.status}")
     return position
 
 
 def _find_active_market(market: Market | None, market_id: str) -> Market:
     if market is None:
-        raise _LegRefused(Reason.MARKET_UNKNOWN, f"there is no market {market_id!r:.80} in the universe")
+        raise LegRefused(Reason.MARKET_UNKNOWN, f"there is no market {market_id!r:.80} in the universe")
     _require(market.status is MarketStatus.ACTIVE, Reason.MARKET_NOT_ACTIVE, f"market {market_id} is {market.status}")
     return market
 
@@ -211,7 +209,7 @@ def _find_side(market: Market, text: str) -> str:
     side = market.side(text)
     if side is None:
         sides = "YES and NO" if market.binary else ", ".join(market.outcomes)[:200]
-        raise _LegRefused(Reason.SIDE, f"{text!r:.80} is no side of {market.market_id}; there are {sides}")
+        raise LegRefused(Reason.SIDE, f"{text!r:.80} is no side of {market.market_id}; there are {sides}")
     return side
 
 
@@ -221,10 +219,13 @@ def _find_quote(run: _Run, market: Market, side: str) -> Quote:
     return run.remaining.get((market.market_id, side)) or find_quote(market, side, quotes) or Quote(None)
 
 
-def _require_fill(fill: LegFill | NoFill, market: Market, side: str) -> LegFill:
-    if isinstance(fill, NoFill):
-        raise _LegRefused(fill.reason, f"{side} of {market.market_id}: {fill.message}")
-    return fill
+@contextmanager
+def _named(market: Market, side: str) -> Iterator[None]:
+    """Add market and side to the message of a refusal."""
+    try:
+        yield
+    except LegRefused as refused:
+        raise LegRefused(refused.reason, f"{side} of {market.market_id}: {refused.message}") from None
 
 
 def _trade_fields(run: _Run, market: Market, side: str, filled: LegFill, quote: Quote) -> dict[str, Any]:

@@ -7,10 +7,9 @@ position could not be marked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from bellwether.arena.decision import Reason
+from bellwether.arena.decision import LegRefused, Reason
 from bellwether.arena.facts import Action
 from bellwether.arena.market import KalshiFees, Level, Market, Quote, UnknownFees
 from bellwether.arena.methodology import Methodology
@@ -37,51 +36,42 @@ class LegFill:
     skipped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NoFill:
-    """Reason why a leg cannot be filled."""
-
-    reason: Reason
-    message: str
+def fill_buy(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> LegFill:
+    """Fill a purchase for up to `amount` micro-dollars, exactly `amount` under the policy `mid`. Raises `LegRefused`."""
+    _check_fillable(methodology, market, quote)
+    return (_buy_at_mid if methodology.fill == "mid" else _buy_from_book)(methodology, market, quote, amount)
 
 
-Buy = Callable[[Methodology, Market, Quote, MicroDollars], "LegFill | NoFill"]
+def fill_sell(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill:
+    """Fill a sale of `shares`. position: number of shares held. Both are micro-shares. Raises `LegRefused`."""
+    _check_fillable(methodology, market, quote)
+    return (_sell_at_mid if methodology.fill == "mid" else _sell_into_book)(methodology, market, quote, shares, position)
 
 
-def fill_buy(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> LegFill | NoFill:
-    """Fill a purchase for up to `amount` micro-dollars (exactly `amount` under the policy `mid`), or return why it cannot be filled."""
-    return _refuse(methodology, market, quote) or _BUYS[methodology.fill](methodology, market, quote, amount)
-
-
-def fill_sell(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill | NoFill:
-    """Fill a sale of `shares`, or return why it cannot be filled. position: number of shares held. Both are micro-shares."""
-    return _refuse(methodology, market, quote) or _SELLS[methodology.fill](methodology, market, quote, shares, position)
-
-
-def _refuse(methodology: Methodology, market: Market, quote: Quote) -> NoFill | None:
-    """Return why a leg cannot be filled at any size; None if it may be."""
+def _check_fillable(methodology: Methodology, market: Market, quote: Quote) -> None:
+    """Raise `LegRefused` if a leg cannot be filled at any size."""
     if quote.mid is None:
         missing = " and no ".join(name for name, price in (("bid", quote.bid), ("ask", quote.ask)) if price is None)
-        return NoFill(Reason.NO_MIDPOINT, f"the book has no {missing}{_skipped_text(quote.skipped)}")
-    fees = market.fees
-    return NoFill(Reason.FEES, fees.reason) if methodology.fees != "none" and isinstance(fees, UnknownFees) else None
+        raise LegRefused(Reason.NO_MIDPOINT, f"the book has no {missing}{_skipped_text(quote.skipped)}")
+    if methodology.fees != "none" and isinstance(market.fees, UnknownFees):
+        raise LegRefused(Reason.FEES, market.fees.reason)
 
 
-def _buy_at_mid(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> LegFill | NoFill:
+def _buy_at_mid(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> LegFill:
     price = quote.mid
     assert price is not None
     if not 0 < price <= MICROS:
-        return NoFill(Reason.PRICE, f"the price is {dollars(price)}; it must be above 0 and 1 at most")
+        raise LegRefused(Reason.PRICE, f"the price is {dollars(price)}; it must be above 0 and 1 at most")
     shares = shares_for(amount, price)
     fee = _compute_fee(methodology, market, [Level(price, shares)], "BUY")
     return LegFill(shares, price, amount, fee, *_match(quote.asks, shares, price))
 
 
-def _sell_at_mid(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill | NoFill:
+def _sell_at_mid(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill:
     price = quote.mid
     assert price is not None
     if not 0 <= price <= MICROS:
-        return NoFill(Reason.PRICE, f"the price is {dollars(price)}; it must be from 0 to 1")
+        raise LegRefused(Reason.PRICE, f"the price is {dollars(price)}; it must be from 0 to 1")
     fee = _compute_fee(methodology, market, [Level(price, shares)], "SELL")
     return LegFill(shares, price, share_value(shares, price), fee, *_match(quote.bids, shares, price))
 
@@ -96,11 +86,8 @@ def _match(resting: tuple[Level, ...], shares: MicroShares, price: SharePrice) -
     return (Level(resting[0].price, matched),), share_value(MicroShares(shares - matched), price)
 
 
-def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> LegFill | NoFill:
-    side = _select_levels(quote, quote.asks, market)
-    if isinstance(side, NoFill):
-        return side
-    levels, skipped = side
+def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> LegFill:
+    levels, skipped = _select_levels(quote, quote.asks, market)
     filled: list[Level] = []
     cash: int = amount
     step = methodology.step
@@ -113,21 +100,18 @@ def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amoun
         if shares == affordable:
             return _fill_from_levels(methodology, market, filled, "BUY", whole=False, skipped=skipped)
     bought = dollars(sum(level.shares for level in filled))
-    return NoFill(
+    raise LegRefused(
         Reason.DEPTH, f"the book offers {bought} shares, which is less than {dollars(amount)} dollars buy{_skipped_text(skipped)}"
     )
 
 
-def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill | NoFill:
-    side = _select_levels(quote, quote.bids, market)
-    if isinstance(side, NoFill):
-        return side
-    levels, skipped = side
+def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill:
+    levels, skipped = _select_levels(quote, quote.bids, market)
     step = methodology.step
     # A complete sale ignores the step, so that no remainder stays for ever.
     wanted = shares if shares == position else MicroShares(shares // step * step)
     if not wanted:
-        return NoFill(Reason.TOO_SMALL, f"{dollars(shares)} shares are less than one step of {dollars(step)}")
+        raise LegRefused(Reason.TOO_SMALL, f"{dollars(shares)} shares are less than one step of {dollars(step)}")
     filled: list[Level] = []
     remaining: int = wanted
     for level in levels:
@@ -137,23 +121,23 @@ def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shar
             remaining -= part
         if not remaining:
             return _fill_from_levels(methodology, market, filled, "SELL", whole=shares == position, skipped=skipped)
-    return NoFill(Reason.DEPTH, f"the book takes {dollars(wanted - remaining)} shares of {dollars(wanted)}{_skipped_text(skipped)}")
+    raise LegRefused(Reason.DEPTH, f"the book takes {dollars(wanted - remaining)} shares of {dollars(wanted)}{_skipped_text(skipped)}")
 
 
-def _select_levels(quote: Quote, levels: tuple[Level, ...], market: Market) -> tuple[list[Level], int] | NoFill:
+def _select_levels(quote: Quote, levels: tuple[Level, ...], market: Market) -> tuple[list[Level], int]:
     """Return the usable levels of one side of a book, best first, and the number of unusable ones. levels: all levels of that side.
 
     Each level is checked against the tick size of the book, or of the market if the book states none.
     """
     if not levels:
-        return NoFill(Reason.DEPTH, "the sizes of the book are unknown")
+        raise LegRefused(Reason.DEPTH, "the sizes of the book are unknown")
     tick = quote.tick or market.tick
     inside = [level for level in levels if 0 < level.price < MICROS]
     usable = [level for level in inside if not (tick and level.price % tick)]
     if not inside:
-        return NoFill(Reason.PRICE, f"the price is {dollars(levels[0].price)}; it must be between 0 and 1")
+        raise LegRefused(Reason.PRICE, f"the price is {dollars(levels[0].price)}; it must be between 0 and 1")
     if not usable:
-        return NoFill(
+        raise LegRefused(
             Reason.OFF_TICK,
             f"none of {len(levels)} prices, {dollars(inside[0].price)} the best, is a multiple of the tick {dollars(tick or 0)}",
         )
@@ -166,11 +150,11 @@ def _skipped_text(skipped: int) -> str:
 
 def _fill_from_levels(
     methodology: Methodology, market: Market, filled: list[Level], action: Action, *, whole: bool, skipped: int
-) -> LegFill | NoFill:
+) -> LegFill:
     shares = MicroShares(sum(level.shares for level in filled))
     if not shares or (market.min_shares and shares < market.min_shares and not whole):
         smallest = dollars(market.min_shares or methodology.step)
-        return NoFill(Reason.TOO_SMALL, f"{dollars(shares)} shares are below the smallest order of {smallest}")
+        raise LegRefused(Reason.TOO_SMALL, f"{dollars(shares)} shares are below the smallest order of {smallest}")
     amount = MicroDollars(sum(share_value(level.shares, level.price) for level in filled))
     price, fee = SharePrice(divide_half_even(amount * MICROS, shares)), _compute_fee(methodology, market, filled, action)
     return LegFill(shares, price, amount, fee, tuple(filled), MicroDollars(0), skipped)
@@ -185,10 +169,3 @@ def _compute_fee(methodology: Methodology, market: Market, filled: list[Level], 
     fills = [(dollars(level.shares), dollars(level.price)) for level in filled]
     charged = fees.order_fees(fills, side) if isinstance(fees, KalshiFees) else [fees.fee(*fill, side) for fill in fills]
     return MicroDollars(sum(map(micros, charged)))
-
-
-_BUYS: Mapping[str, Buy] = {"mid": _buy_at_mid, "realistic": _buy_from_book}
-_SELLS: Mapping[str, Callable[[Methodology, Market, Quote, MicroShares, MicroShares], LegFill | NoFill]] = {
-    "mid": _sell_at_mid,
-    "realistic": _sell_into_book,
-}
