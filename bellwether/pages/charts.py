@@ -225,4 +225,4 @@ _STYLE: dict[str, Any] = {
 def png(chart: Chart) -> bytes:
     """Render a chart as PNG. Equal charts give equal bytes."""
     data = {"data": {"values": list(chart.rows)}, "width": _WIDTH, "title": one_line(chart.title, 100), "config": _STYLE}
-    return vl_convert.vegalite_to_png({**chart.spec, **data}, scale=1.5)
+    return vl_convert.vegalite_to_png({**chart.spec, **data})

@@ -10,14 +10,17 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import polars as pl
+from rich.table import Table as Grid
+from rich.text import Text
 
 from bellwether.calibration import METRICS
-from bellwether.console import TextTable
+from bellwether.console import plain_grid
 from bellwether.pages.model import Cell, Facts, Head, Note, PageTable
 from bellwether.pages.values import add_bars, any_value, interval, money, number, percent, price, timestamp
 from bellwether.tables import table
 from bellwether.tables.replay import HORIZONS_S
 from bellwether.tables.schema import Column
+from bellwether.untrusted_text import visible
 
 #: Spelling of words of column names.
 _WORDS = {
@@ -160,18 +163,18 @@ def build_table(
     return PageTable(caption, heads, lines, **options)
 
 
-def text_table(table: PageTable, width: int = 80) -> TextTable:
+def text_table(table: PageTable, width: int = 80) -> Grid:
     """Format a table for the terminal: its first visible columns, as many as fit `width` characters."""
-    shown, used = list[int](), 1
+    shown, used = list[int](), -1
     for place, head in enumerate(table.heads):
-        used += 3 + max([len(head.text), *(len(_printed(row[place], head)) for row in table.rows)])
+        used += 1 + max([len(head.text), *(len(_printed(row[place], head)) for row in table.rows)])
         if head.hidden or used > width:
             break
         shown.append(place)
     heads = [table.heads[place] for place in shown]
-    text = TextTable(table.caption, [head.text for head in heads], numeric=[head.number for head in heads])
+    text = plain_grid(Text(table.caption, style="italic"), [head.text for head in heads], [head.text for head in heads if not head.number])
     for row in table.rows:
-        text.add("", *(_printed(row[place], table.heads[place]) for place in shown))
+        text.add_row(*(Text(visible(_printed(row[place], table.heads[place]))) for place in shown))
     return text
 
 

@@ -115,7 +115,9 @@ def _page(name: str, own_rows: dict[str, Rows]) -> Iterator[File]:
     lead = f"Market {name}"
     if about:
         category = f"{text(about['category']).text}; " if about["category"] else ""
-        lead += f"; {category}outcomes {', '.join(about['outcomes'])}; ends {timestamp(about['closes_at']).text}."
+        lead += f"; {category}outcomes {', '.join(about['outcomes'])}; ends {timestamp(about['closes_at']).text}"
+    settlement = own_rows["settlements"][-1] if own_rows["settlements"] else None
+    lead += f"; resolution: {text(settlement['winner'] or settlement['result']).text}." if settlement else "; open."
     yield from render(Page(market_path(name), title, lead, sections, _ABOVE))
 
 
