@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from decimal import Decimal
 from importlib.util import find_spec
@@ -21,13 +22,13 @@ from bellwether.lake.warehouse import query
 from bellwether.publish import export as write_dataset
 from bellwether.questions import ReleaseName, releases
 from bellwether.questions import release as named
+from bellwether.questions.versions import load_fixed
 from bellwether.settings import settings
 from bellwether.tables import Table, table
 from bellwether.tables.benchmark import FORECASTS, SCORES
-from bellwether.untrusted_text import visible
 from cli.benchmark import submit_rows
 from cli.delays import warn_of_delays
-from cli.options import DAY, refuse_others
+from cli.options import DAY, print_left_out, refuse_others
 
 
 def _export_tables(target: str, *, names: tuple[str, ...] = ()) -> None:
@@ -244,10 +245,7 @@ def _import_log(path: Path, *, forecaster: str | None, target: Path | None, dry_
     from bellwether.submissions.files import select_columns
 
     imported = read_logs(path, forecaster)
-    for text in imported.left_out[:_SHOWN]:
-        console().print(f"left out: {visible(text)}", markup=False, highlight=False, soft_wrap=True)
-    if (more := len(imported.left_out) - _SHOWN) > 0:
-        console().print(f"and {more:,} more left out")
+    print_left_out(imported.left_out)
     if imported.table.frame.is_empty():
         raise ConfigError(f"importing {path}: no sample has a forecast that counts")
     if target is None:
@@ -296,14 +294,24 @@ def _import_events(path: Path, *, release: str | None) -> None:
     console().print(f"{questions.height:,} questions in the release {release}. Next: bellwether release {release}", soft_wrap=True)
 
 
-#: Maximum number of samples left out that are printed.
-_SHOWN = 20
+def _import_questions(path: Path, *, release: str | None) -> None:
+    """Store resolved binary questions of Metaculus as a release."""
+    from bellwether.bridges.metaculus import import_questions
+
+    if release is None:
+        raise click.UsageError("The format metaculus needs a name for the --release.")
+    config = settings()
+    questions, left_out = import_questions(Lake.of(config), config.registry, path, name=release, world=config.world)
+    print_left_out(left_out)
+    console().print(f"{questions.height:,} questions in the release {release}. Next: bellwether release {release}")
+
 
 #: Formats of files to import: the function that imports one, and its options.
 _IMPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
     "inspect": (_import_log, frozenset({"forecaster", "target", "dry_run"})),
     "forecastbench": (_import_forecastbench, frozenset({"forecaster", "questions", "resolutions", "release"})),
     "prophet-arena": (_import_events, frozenset({"release"})),
+    "metaculus": (_import_questions, frozenset({"release"})),
 }
 
 
@@ -319,7 +327,7 @@ _IMPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
     cloup.option("--dry-run", is_flag=True, help="Check every forecast; store nothing."),
 )
 @cloup.option_group(
-    "Options of forecastbench and prophet-arena",
+    "Options of forecastbench, prophet-arena and metaculus",
     cloup.option("--questions", type=click.Path(path_type=Path), help="Question set of the round: FILE is a forecast set."),
     cloup.option("--resolutions", type=click.Path(path_type=Path), help="Resolution set: FILE is the question set, and becomes a release."),
     cloup.option("--release", metavar="NAME", help="Name of the release.  [default of forecastbench: forecastbench-DATE]"),
@@ -333,3 +341,34 @@ def import_(context: click.Context, path: Path, form: str, **options: Any) -> No
     read, allowed = _IMPORTS[form]
     refuse_others(context, {"path", "form", *allowed}, f"of the format {form}")
     read(path, **{name: value for name, value in options.items() if name in allowed})
+
+
+@click.command()
+@click.argument("release")
+@click.option("--forecaster", required=True, metavar="NAME", help="Name of the bot as a forecaster.")
+@click.option("--port", default=8322, show_default=True, type=click.IntRange(0, 65535), help="Port on 127.0.0.1; 0: a free one.")
+def metaculus(release: str, forecaster: str, port: int) -> None:
+    """Serve the questions of RELEASE to a bot of Metaculus on 127.0.0.1 until interrupted.
+
+    Its answers become a forecaster of the benchmark (docs/bridges.md).
+    """
+    from bellwether.bridges.metaculus_server import API_PATH, Interview, build_application
+    from bellwether.forecasting.registry import load_registered
+    from bellwether.sandbox.server import serve
+    from bellwether.submissions import Submissions
+    from bellwether.submissions.weeks import load_arena_families
+
+    config = settings()
+    lake = Lake.of(config)
+    questions = load_fixed(lake, release)
+    if questions is None:
+        raise ConfigError(f"serving {release!r}: it was not built; build it: bellwether release {release}")
+    taken = [*load_registered(), *load_arena_families(lake)]
+    interview = Interview(questions, Submissions(config.submissions_path), forecaster, taken=taken, clock=config.now)
+    with serve(build_application(interview), port=port) as site:
+        console().print(f"Start the bot with METACULUS_API_BASE_URL={site.root}{API_PATH}; Ctrl-C ends it", soft_wrap=True)
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            console().print(f"stopped. Next: bellwether release {release}", soft_wrap=True)

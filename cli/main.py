@@ -63,6 +63,7 @@ SECTIONS: dict[str, tuple[Lazy, ...]] = {
         Lazy("report", "cli.benchmark:report", "Write the report of a release."),
         Lazy("export", "cli.bridges:export", "Write a release or a cohort for another tool."),
         Lazy("import", "cli.bridges:import_", "Submit forecasts in a file of another tool."),
+        Lazy("metaculus", "cli.bridges:metaculus", "Serve the questions of a release to a bot of Metaculus."),
         Lazy("journal", "cli.journal:journal", "Show model calls: states, costs and failures."),
     ),
     "Forecasts in files": (Lazy("score", "cli.score:score", "Score forecasts in CSV, Parquet or JSON files."),),

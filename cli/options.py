@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import click
 from click.core import ParameterSource
+
+from bellwether.console import console
+from bellwether.untrusted_text import visible
 
 
 class _Instant(click.DateTime):
@@ -85,3 +88,15 @@ def refuse_others(context: click.Context, allowed: Collection[str], of: str) -> 
     for name in list_given(context):
         if name not in allowed:
             raise click.UsageError(f"{find_flag(context, name)} is not an option {of}.")
+
+
+#: Maximum number of entries left out that are printed.
+_SHOWN = 20
+
+
+def print_left_out(lines: Sequence[str]) -> None:
+    """Print the entries of a file that are left out, each with its reason."""
+    for text in lines[:_SHOWN]:
+        console().print(f"left out: {visible(text)}", markup=False, highlight=False, soft_wrap=True)
+    if (more := len(lines) - _SHOWN) > 0:
+        console().print(f"and {more:,} more left out")

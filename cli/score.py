@@ -14,7 +14,7 @@ from bellwether.errors import ConfigError
 from bellwether.formatting import counted
 from bellwether.scoring.score import score as score_files
 from bellwether.scoring.text_tables import print_result
-from cli.options import AS_JSON, find_flag, list_given, refuse_others
+from cli.options import AS_JSON, find_flag, list_given, print_left_out, refuse_others
 
 
 @cloup.command()
@@ -84,6 +84,7 @@ from cli.options import AS_JSON, find_flag, list_given, refuse_others
     cloup.option("--effects", type=click.Path(path_type=Path), help="Published difficulties of its questions (question_fixed_effects)."),
     cloup.option("--leaderboard", type=click.Path(path_type=Path), help="Its published leaderboard (CSV), for the rank of FILES."),
     cloup.option("--prophet-arena", type=click.Path(path_type=Path), help="Resolved events of Prophet Arena (events.jsonl)."),
+    cloup.option("--metaculus", type=click.Path(path_type=Path), help="Resolved questions of Metaculus; FILES are reports of bots."),
 )
 @cloup.option_group(
     "Results",
@@ -98,7 +99,7 @@ def score(context: click.Context, files: tuple[Path, ...], *, html: Path | None,
     docs/scoring.md explains the files and the tables.
     """
     rules = {name: options.pop(name) for name in _RULES}
-    for name in ("forecastbench", "prophet_arena"):
+    for name in ("forecastbench", "prophet_arena", "metaculus"):
         if rules[name]:
             used = {"files", "as_json", name, *(("questions", "effects", "leaderboard") if name == "forecastbench" else ())}
             refuse_others(context, used, f"with {find_flag(context, name)}")
@@ -210,6 +211,21 @@ def _score_prophet_arena(files: tuple[Path, ...], *, as_json: bool, prophet_aren
     print_result(console(), ours)
 
 
+def _score_metaculus(files: tuple[Path, ...], *, as_json: bool, metaculus: Path, **_: Any) -> None:
+    """Score reports of bots by the rules of Metaculus, and by ours."""
+    from bellwether.bridges.metaculus import score_reports
+
+    standing = score_reports(files, metaculus)
+    if as_json:
+        emit({"metaculus": standing.theirs.to_dicts(), "left_out": standing.left_out, "bellwether": standing.ours.to_dict()})
+        return
+    print_left_out(standing.left_out)
+    rounded = standing.theirs.with_columns(pl.col("baseline", "baseline_se", "peer", "peer_se").cast(pl.Float64).round(1))
+    console().print(grid(rounded, title="Scores of Metaculus, means over questions"))
+    console().print("\nBellwether's scores, with the community as market:")
+    print_result(console(), standing.ours)
+
+
 #: Rules of other benchmarks by option; the other options belong to ForecastBench.
 _RULES: dict[str, Any] = {
     "forecastbench": _score_forecastbench,
@@ -217,4 +233,5 @@ _RULES: dict[str, Any] = {
     "effects": None,
     "leaderboard": None,
     "prophet_arena": _score_prophet_arena,
+    "metaculus": _score_metaculus,
 }

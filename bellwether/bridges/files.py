@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from bellwether.errors import ConfigError
+from bellwether.files import open_bytes
+from bellwether.scoring.files import parse_json
+
+_SHOWN = 80
 
 
 class FilePart(BaseModel):
@@ -45,3 +49,24 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except (OSError, EOFError, zlib.error, csv.Error, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: it cannot be read ({getattr(error, 'strerror', None) or error}); correct the path") from None
+
+
+File = TypeVar("File", bound=BaseModel)
+
+
+def read_file(path: Path, kind: type[File]) -> File:
+    """Read a JSON file, .json or .json.gz, as `kind`. Raises `ConfigError` with file, row, field and value."""
+    with reading(path), open_bytes(path) as file:
+        contents = file.read()
+    try:
+        data = parse_json(contents)
+    except ValueError as error:
+        raise ConfigError(f"{path}: it is not JSON ({error}); repair the file") from None
+    try:
+        return kind.model_validate(data)
+    except ValidationError as invalid:
+        first = invalid.errors(include_url=False)[0]
+        place = "".join(f", row {part + 1}" if isinstance(part, int) else f", {part}" for part in first["loc"])
+        shown = "" if first["type"] == "missing" else f" = {str(first['input'])[:_SHOWN]!r}"
+        more = f" ({invalid.error_count() - 1} more)" if invalid.error_count() > 1 else ""
+        raise ConfigError(f"{path}{place}{shown}: {first['msg'].removeprefix('Value error, ')}; correct the file{more}") from None

@@ -15,20 +15,19 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import polars as pl
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
-from bellwether.bridges.files import FilePart, Instant, Probability, reading
+from bellwether.bridges.files import FilePart, Instant, Probability, read_file
 from bellwether.bridges.releases import store_release
 from bellwether.calibration.answers import COMBINED
 from bellwether.errors import ConfigError
-from bellwether.files import atomic_file, open_bytes
+from bellwether.files import atomic_file
 from bellwether.lake import Lake
 from bellwether.questions.release import Release
 from bellwether.registry import NAME, NAME_RULE
-from bellwether.scoring.files import parse_json
 from bellwether.settings import World
 from bellwether.submissions import Submissions
 from bellwether.tables.benchmark import HORIZONS
@@ -146,9 +145,6 @@ class ForecastSet(FilePart):
     cost: Annotated[Decimal | None, BeforeValidator(_parse_dollars), Field(ge=0, lt=10**12)] = None
 
 
-File = TypeVar("File", bound=BaseModel)
-
-
 def read_question_set(path: Path) -> QuestionSet:
     """Read a question set, .json or .json.gz. Raises `ConfigError` with file, row, field and value."""
     read = read_file(path, QuestionSet)
@@ -171,24 +167,6 @@ def read_forecast_set(path: Path) -> ForecastSet:
             raise ConfigError(f"{path}, forecasts, row {row}, {problem}")
     _require_unique(path, "forecasts", [None if item is None else item.key for item in read.forecasts])
     return read
-
-
-def read_file(path: Path, kind: type[File]) -> File:
-    """Read a JSON file, .json or .json.gz, as `kind`. Raises `ConfigError` with file, row, field and value."""
-    with reading(path), open_bytes(path) as file:
-        contents = file.read()
-    try:
-        data = parse_json(contents)
-    except ValueError as error:
-        raise ConfigError(f"{path}: it is not JSON ({error}); repair the file") from None
-    try:
-        return kind.model_validate(data)
-    except ValidationError as invalid:
-        first = invalid.errors(include_url=False)[0]
-        place = "".join(f", row {part + 1}" if isinstance(part, int) else f", {part}" for part in first["loc"])
-        shown = "" if first["type"] == "missing" else f" = {str(first['input'])[:_SHOWN]!r}"
-        more = f" ({invalid.error_count() - 1} more)" if invalid.error_count() > 1 else ""
-        raise ConfigError(f"{path}{place}{shown}: {first['msg'].removeprefix('Value error, ')}; correct the file{more}") from None
 
 
 def _require_unique(path: Path, field: str, keys: Sequence[tuple[object, ...] | None]) -> None:

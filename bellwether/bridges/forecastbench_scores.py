@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field, RootModel
 
-from bellwether.bridges.files import FilePart, reading
+from bellwether.bridges.files import FilePart, read_file, reading
 from bellwether.bridges.forecastbench import (
     IMPUTED_LIMIT,
     MARKETS,
@@ -33,7 +33,6 @@ from bellwether.bridges.forecastbench import (
     Source,
     list_resolved,
     measure_missing,
-    read_file,
 )
 from bellwether.calibration.forecasts import Floats
 from bellwether.errors import ConfigError

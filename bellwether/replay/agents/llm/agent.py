@@ -14,9 +14,9 @@ import re
 import threading
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field, TypeAdapter, ValidationError
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.models.keys import endpoints
 from bellwether.models.registry import model as registered
+from bellwether.models.world import WorldModels
 from bellwether.places import place
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.limits import RunStopped
@@ -34,7 +34,6 @@ from bellwether.replay.agents.llm.tools import MOST_CALLS, Toolbox
 from bellwether.replay.agents.llm.trajectory import Head, Mismatch, Round, Trajectory, request_digest
 from bellwether.replay.engine.codes import ENGINE_VERSION
 from bellwether.settings import settings
-from bellwether.worlds import addresses
 
 if TYPE_CHECKING:
     from bellwether.forecasting.forecaster import Models
@@ -175,7 +174,7 @@ class LLMAgent(_Conversing):
         self._trajectory = Trajectory(head, [])
         self._parameters = {**parameters, "tools": self._toolbox.definitions}
         self._scope = f"{terms.tape_digest[:16]}/{self.name}/{run['seed'][:16]}"
-        self._calls = _ModelCalls(self.models or _WorldModels(f"replay-{digest}", self._budget))
+        self._calls = _ModelCalls(self.models or WorldModels(f"replay-{digest}", self._budget))
 
     def act(self, ctx: AgentContext) -> None:
         """Execute one step. Raises `RunStopped` if the model is unavailable."""
@@ -288,25 +287,6 @@ def _valid_arguments(text: str) -> str:
         if isinstance(json.loads(text), dict):
             return text
     return json.dumps({"unreadable": text[:1000]} if text.strip() else {})
-
-
-class _WorldModels:
-    """Source of model clients that use the journal of this process's world. run: name under which costs are counted. dollars: their maximum."""
-
-    def __init__(self, run: str, dollars: Decimal) -> None:
-        self._run, self._dollars = run, dollars
-
-    @asynccontextmanager
-    async def client(self) -> AsyncIterator[ModelClient]:
-        from bellwether.journal import Journal
-        from bellwether.models.client import Limits, ModelClient
-        from bellwether.models.transport import ProviderWire
-
-        config, limits = settings(), Limits(dollars=self._dollars)
-        with addresses(config, served=False) as venues, Journal.of(config) as journal:
-            wire = ProviderWire(sandbox=venues.transport)
-            async with ModelClient(journal, endpoint=endpoints(venues.models), run=self._run, limits=limits, wire=wire) as client:
-                yield client
 
 
 class _ModelCalls:
