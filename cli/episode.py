@@ -1,4 +1,4 @@
-"""`bellwether episode`: list, build, import and check episodes."""
+"""`bellwether episode`: list, build, import, export and check episodes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from bellwether.errors import ConfigError
 from bellwether.places import place
 from bellwether.recordings.recording import check_name, find_recording
 from bellwether.replay.episode.model import COLUMNS, METADATA, build_row, list_episodes, read_json
+from bellwether.replay.units import MILLISECOND
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
@@ -23,13 +24,20 @@ if TYPE_CHECKING:
 _PRICES = ("auto", "taker", "yes")
 
 
+_RESULTS = click.option(
+    "--result",
+    "results",
+    multiple=True,
+    metavar="TICKER=RESULT",
+    help="Settlement of a market: yes, no, void, or the dollars that YES paid; overrides other sources.",
+)
 _FEE = click.option("--fee", metavar="TYPE[:MULTIPLIER]", help="Fees of all markets, such as quadratic_with_maker_fees or quadratic:0.5.")
 
 
 @click.group(invoke_without_command=True)
 @click.pass_context
 def episode(context: click.Context) -> None:
-    """List the episodes (books, trades and outcomes of one event); build, import or check one."""
+    """List the episodes (books, trades and outcomes of one event); build, import, export or check one."""
     if context.invoked_subcommand is not None:
         return
     root = settings().episodes_path
@@ -41,13 +49,7 @@ def episode(context: click.Context) -> None:
 
 @episode.command()
 @click.argument("recording")
-@click.option(
-    "--result",
-    "results",
-    multiple=True,
-    metavar="TICKER=RESULT",
-    help="Settlement of a market: yes, no, void, or the dollars that YES paid; overrides other sources.",
-)
+@_RESULTS
 @click.option("--infer-results", is_flag=True, help="Infer missing results from a last trade at 0.99 or above, or 0.01 or below.")
 @_FEE
 def build(recording: str, *, results: tuple[str, ...], infer_results: bool, fee: str | None) -> None:
@@ -96,21 +98,58 @@ def _write_episode(content: Content) -> Episode:
     show_default=True,
     help="Side of the trades' prices: the taker's, YES, or the one that fits the books.",
 )
+@_RESULTS
 @_FEE
-def import_(folder: Path, *, name: str | None, trade_price: str, fee: str | None) -> None:
+def import_(folder: Path, *, name: str | None, trade_price: str, results: tuple[str, ...], fee: str | None) -> None:
     """Import the episode in FOLDER.
 
-    It is Bellwether's, or one of PredictionMarketBench (full books, whole cents).
+    It is Bellwether's, one of PredictionMarketBench (full books, whole cents), market data of hftbacktest (TICKER.npz), or a catalog of nautilus_trader
+    (docs/bridges.md).
     """
-    from bellwether.replay.episode import load, read_pmb
-    from bellwether.replay.episode_builder import with_fees
+    from bellwether.replay.episode_builder import parse_results, with_fees
+    from bellwether.replay.episode_builder.listings import set_settlement_time
 
-    content = load(folder).content if "format" in read_json(folder, METADATA) else read_pmb(folder, trade_price)
+    content = _read_episode(folder, trade_price)
     chosen = check_name(content.metadata.episode_id if name is None else name, "the episode (--name)")
     about = replace(content.metadata, episode_id=chosen)
+    stated = parse_results(results)
+    if unknown := sorted(set(stated) - set(about.tickers)):
+        raise ConfigError(f"importing {folder}: it has no market {', '.join(unknown)}; it has {', '.join(about.tickers)}")
+    ended = {ticker: set_settlement_time(settlement, about.end) for ticker, settlement in stated.items()}
+    settlements = tuple(ended.get(settlement.ticker, settlement) for settlement in content.settlements)
     if about.venue == "kalshi":
         about = with_fees(about, _load_listings(about.tickers, fee))
-    _print_written([_write_episode(replace(content, metadata=about))])
+    _print_written([_write_episode(replace(content, metadata=about, settlements=settlements))])
+
+
+def _read_episode(folder: Path, trade_price: str) -> Content:
+    """Read an episode in the format that the files of a folder have."""
+    from bellwether.bridges import hftbacktest, nautilus
+    from bellwether.replay.episode import load, read_pmb
+
+    if (folder / "data").is_dir():
+        return nautilus.read_episode(folder)
+    if any(folder.glob("*.npz")):
+        return hftbacktest.read_episode(folder)
+    return load(folder).content if "format" in read_json(folder, METADATA) else read_pmb(folder, trade_price)
+
+
+@episode.command()
+@click.argument("which", metavar="PATH|ID")
+@click.option("--format", "form", type=click.Choice(["hftbacktest", "nautilus"]), required=True, help="Simulator.")
+@click.option(
+    "--to", "target", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder; an earlier export is replaced."
+)
+@click.option("--latency", default=0, show_default=True, type=click.IntRange(0), help="Latency of market data, milliseconds.")
+def export(which: str, form: str, target: Path, latency: int) -> None:
+    """Write an episode, by folder or id, as market data of another simulator (docs/bridges.md)."""
+    from bellwether.bridges import hftbacktest, nautilus
+    from bellwether.replay.episode import load
+
+    source = load(_find_episode(which, "exporting"))
+    write = hftbacktest.write_episode if form == "hftbacktest" else nautilus.write_episode
+    written = write(target, source, latency=latency * MILLISECOND)
+    console().print(f"{source.id}: {len(written)} markets in {target}", markup=False, soft_wrap=True)
 
 
 def _print_episodes(rows: list[dict[str, Any]]) -> None:
@@ -144,10 +183,15 @@ def validate(context: click.Context, which: str) -> None:
     """
     from bellwether.replay.episode import validate as check
 
-    folder = place(which) if place(which).is_dir() else settings().episodes_path / which
-    if not folder.is_dir():
-        raise ConfigError(f"checking the episode {which!r}: neither it nor {folder} is a folder; `bellwether episode` lists the episodes")
-    report = check(folder)
+    report = check(_find_episode(which, "checking"))
     console().print(report.text(), markup=False, soft_wrap=True)
     if not report.is_valid:
         context.exit(1)
+
+
+def _find_episode(which: str, doing: str) -> Path:
+    """Return the folder of an episode that is named by its folder or its id. doing: for the message of the error."""
+    folder = place(which) if place(which).is_dir() else settings().episodes_path / which
+    if not folder.is_dir():
+        raise ConfigError(f"{doing} the episode {which!r}: neither it nor {folder} is a folder; `bellwether episode` lists the episodes")
+    return folder

@@ -69,7 +69,7 @@ SECTIONS: dict[str, tuple[Lazy, ...]] = {
     "Forecasts in files": (Lazy("score", "cli.score:score", "Score forecasts in CSV, Parquet or JSON files."),),
     "Replay": (
         Lazy("agents", "cli.backtest:agents", "List the agents that can trade; write a new one."),
-        Lazy("episode", "cli.episode:episode", "List, build, import and check episodes."),
+        Lazy("episode", "cli.episode:episode", "List, build, import, export and check episodes."),
         Lazy("backtest", "cli.backtest:backtest", "Run agents in recorded episodes; show their results."),
     ),
     "Arena": (Lazy("arena", "cli.arena:arena", "Run and explain weeks of the arena."),),
