@@ -30,60 +30,14 @@ from bellwether.settings import settings
 from bellwether.tables import table
 from cli.main import main
 from orchestration.asset_declarations import key
-from orchestration.checks import build_checks
 from orchestration.partitions import DAY, RANGE_END, RANGE_START, keys_between
 from orchestration.run_priority import PROMPT
 from orchestration.runner import RunFailed
-from orchestration.steps import failure_reasons
-from resources import LakeResource
-from tests.damage import flip_bit
 from tests.demo_home import WEEKS, World, open_world
 from tests.graph.worlds import location, manifest, resource, rows, tick, without_history
 
 FIRST, SECOND = WEEKS
 SEVEN = timedelta(days=7)
-
-
-def test_a_broken_week_fails_its_own_check_and_its_run(demo: World, tmp_path: Path) -> None:
-    lake, declared = LakeResource(uri=str(tmp_path)), table("arena/trades")
-    for week, own in rows(demo, "arena/trades").partition_by("week", as_dict=True).items():
-        broken = own.with_columns(action=pl.lit("LEND")) if week == (FIRST,) else own
-        lake.lake.write(declared, (week[0].isoformat(),), broken, run_id="run")
-
-    @dg.asset(key=key("arena/trades"), partitions_def=PARTITIONS)
-    def trades() -> None:
-        """Replace the trades of all weeks."""
-
-    done = dg.materialize(
-        [trades, *build_checks([trades])],
-        resources={"lake": lake},
-        tags={RANGE_START: FIRST.isoformat(), RANGE_END: SECOND.isoformat()},
-        raise_on_error=False,
-    )
-    assert [check.check_name for check in done.get_asset_check_evaluations() if not check.passed] == ["known_action"]
-    (failure,) = (event for event in done.all_events if event.is_step_failure)
-    assert set(failure_reasons(failure)) == {FIRST.isoformat()}
-
-
-@pytest.mark.nightly
-def test_damaged_files_of_reconstructed_weeks_are_rebuilt_with_the_same_rows(demo_copy: World) -> None:
-    lake, damaged = demo_copy.lake, {}
-    for name in (
-        "arena/universe",
-        "arena/trades",
-        "arena/evidence",
-        "arena/agents",
-        "arena/decisions",
-        "arena/prices",
-        "arena/leaderboard",
-    ):
-        partition, found = next((place, found) for place, found in lake.manifests(table(name)).items() if found.rows)
-        damaged[name, partition] = found
-        flip_bit(location(demo_copy, name, *partition))
-    runs.run_weeks(demo_copy.runner(), list(WEEKS))
-    for (name, partition), before in damaged.items():
-        lake.verify(manifest(demo_copy, name, *partition))
-        assert manifest(demo_copy, name, *partition).digest == before.digest, name
 
 
 def test_a_methodology_that_is_asked_for_reaches_the_universe_and_the_cohort(

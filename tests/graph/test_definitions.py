@@ -22,8 +22,6 @@ from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER, forecaster_
 from assets.raw.assets import RECORDING
 from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from bellwether.forecasting import without_key
-from bellwether.lake import meta
-from bellwether.lake.meta import build_dictionary
 from bellwether.settings import World, settings
 from bellwether.tables import TABLES
 from cli.benchmark import evaluate
@@ -33,7 +31,7 @@ from orchestration.home import settings_file
 from orchestration.partitions import DAY
 from orchestration.run_priority import AUTOMATIC
 from orchestration.runner import TAGS
-from orchestration.server import _serve_site, describe_groups
+from orchestration.server import _serve_site
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -129,13 +127,6 @@ def test_tables_that_reach_a_ranking_are_guarded_by_blocking_checks(defs: dg.Def
     assert {"raw/kalshi_markets", "clean/markets", "clean/prices", "benchmark/questions", "benchmark/forecasts", "arena/ledger"} <= blocking
 
 
-def test_a_newcomer_is_told_of_every_group_when_the_ui_starts(defs: dg.Definitions) -> None:
-    text = describe_groups(3000)
-    groups = {spec.group_name for spec in defs.resolve_all_asset_specs()}
-    assert {name for name in groups if f"/locations/bellwether/asset-groups/{name}\n" not in text} == set()
-    assert max(map(len, text.splitlines())) < 100
-
-
 def test_runs_of_commands_are_shown_under_their_jobs() -> None:
     workspace = yaml.safe_load((ROOT / "workspace.yaml").read_text())
     location = workspace["load_from"][0]["python_module"]["location_name"]
@@ -200,21 +191,6 @@ def test_no_job_gives_the_run_of_a_user_the_tags_of_automation(defs: dg.Definiti
     assert not [job.name for job in defs.resolve_all_job_defs() if job.tags.keys() & AUTOMATIC.keys()]
 
 
-def test_the_dictionary_lists_tables_and_the_design_lists_files(defs: dg.Definitions) -> None:
-    tables = set(re.findall(r"^\| `(\w+/\w+)` \| [^|]+ \| [A-Z][^|]+\. \|$", build_dictionary(), re.MULTILINE))
-    files = set(
-        re.findall(
-            r"`(\w+/\w+)`",
-            re.findall(r"Five assets are files.*?\. One step", (DOCS / "design.md").read_text(encoding="utf-8"), re.DOTALL)[0],
-        )
-    )
-    assert tables | files == {
-        *("/".join(key.path) for key in defs.resolve_asset_graph().get_all_asset_keys()),
-        *(one.name for one in meta.ALL),
-    }
-    assert tables == {*TABLES, *(one.name for one in meta.ALL)}
-
-
 def test_every_limit_of_an_evaluation_is_documented(defs: dg.Definitions) -> None:
     page = (DOCS / "benchmark.md").read_text(encoding="utf-8")
     options = {option for one in evaluate.params for option in one.opts if option.startswith("--")}
@@ -224,19 +200,6 @@ def test_every_limit_of_an_evaluation_is_documented(defs: dg.Definitions) -> Non
     assert set(stated["ops"]["benchmark__forecasts"]["config"]) == set(ForecastConfig.model_fields)
     assert dg.validate_run_config(defs.resolve_job_def("evaluate"), stated)
     assert set(ScoreConfig.model_fields) <= set(re.findall(r"`(\w+)`", page))
-
-
-def test_columns_that_need_quotes_in_duckdb_are_named() -> None:
-    """DuckDB reserves some words. A query with such a column name fails without quotes."""
-    quoted = set()
-    for name in {column for declared in TABLES.values() for column in declared.names}:
-        try:
-            duckdb.sql(f'SELECT {name} FROM (SELECT 1 AS "{name}")')
-        except duckdb.Error:
-            quoted.add(name)
-    said = re.search(r"The columns (.+?) have names that DuckDB reserves", (DOCS / "querying.md").read_text(encoding="utf-8"))
-    assert said is not None
-    assert quoted == set(re.findall(r"`(\w+)`", said.group(1)))
 
 
 def imported(path: Path) -> Iterator[str]:

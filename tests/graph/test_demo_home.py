@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, time, timedelta
-from decimal import Decimal
 
 import dagster as dg
 import polars as pl
 import pytest
 
 from bellwether.arena.as_known import load_cutoffs, read_as_known
-from bellwether.arena.decision import FINAL
 from bellwether.arena.lineup import load_registered_families
 from bellwether.arena.methodology import methodologies
 from bellwether.lake.warehouse import query
 from bellwether.tables import TABLES, table
 from bellwether.tables.benchmark import HORIZONS
 from orchestration.asset_declarations import key
-from tests.demo_home import AGENTS, EVENT, FORECASTERS, WEEKS, World
-from tests.graph.worlds import DAYS, rows
+from tests.demo_home import FORECASTERS, WEEKS, World
+from tests.graph.worlds import rows
 
 
 def all_metadata(world: World, name: str) -> list[dict[str, dg.MetadataValue]]:
@@ -32,22 +30,6 @@ def metadata(world: World, name: str) -> dict[str, dg.MetadataValue]:
     return all_metadata(world, name)[0]
 
 
-def test_every_day_has_every_daily_table(demo: World) -> None:
-    for name in (name for name, declared in TABLES.items() if declared.partitioned_by == ("day",) and not name.startswith("arena/")):
-        assert [partition[0] for partition in sorted(demo.lake.manifests(table(name)))] == DAYS, name
-
-
-def test_questions_follow_the_rules_of_their_release(demo: World) -> None:
-    frame = rows(demo, "benchmark/questions")
-    assert frame.height > 20
-    assert frame["id"].is_unique().all()
-    assert frame["series_ticker"].value_counts()["count"].max() <= 2
-    assert (frame["settled_at"] > frame["cutoff"]).all()
-    for name, hours in HORIZONS.items():
-        assert frame.filter(pl.col(f"price_{name}_at") > pl.col("close_time") - pl.duration(hours=hours)).is_empty()
-    assert frame["price_1h"].count() > frame.height / 2
-
-
 def test_prices_before_the_close_are_those_that_forecasts_are_compared_with(demo: World) -> None:
     """A view of the warehouse computes them from clean/prices once more."""
     for name, hours in HORIZONS.items():
@@ -58,52 +40,6 @@ def test_prices_before_the_close_are_those_that_forecasts_are_compared_with(demo
         found = query(demo.config.warehouse_uri, stored).rows()
         assert len(found) > 10
         assert sorted(found) == sorted(query(demo.config.warehouse_uri, viewed).rows()), name
-
-
-def test_the_leaderboard_is_published_with_intervals(demo: World) -> None:
-    board = query(demo.config.warehouse_uri, "SELECT * FROM benchmark.leaderboard ORDER BY rank NULLS LAST")
-    assert set(board["forecaster"]) == set(FORECASTERS)
-    half, market = (board.filter(forecaster=name).row(0, named=True) for name in ("always-half", "market-24h"))
-    assert half["brier"] == 0.25
-    assert market["brier_lower"] < market["brier"] < market["brier_upper"]
-    assert market["brier"] < 0.25
-
-
-def test_every_market_of_the_episode_is_settled_and_its_books_are_sampled(demo: World) -> None:
-    episode, books = rows(demo, "replay/episodes"), rows(demo, "replay/books")
-    assert episode["event"].unique().to_list() == [EVENT]
-    assert episode["result"].null_count() == 0 and set(episode["result"]) <= {"YES", "NO"}
-    assert (episode["book_rows"] > 0).all()
-    assert (demo.config.episodes_path / EVENT / "metadata.json").is_file()
-    assert set(books["ticker"]) == set(episode["ticker"]) and books.filter(pl.col("bid").is_not_null()).height > 50
-    assert books["at"].min() == episode["start_at"].min() and books["at"].n_unique() <= 500
-    assert set(books["known_at"]) == set(episode["known_at"])
-
-
-def test_every_backtest_adds_up_and_its_rows_belong_together(demo: World) -> None:
-    backtests, orders, fills = (rows(demo, f"replay/{name}") for name in ("backtests", "orders", "fills"))
-    assert backtests["agent"].sort().to_list() == sorted(AGENTS) == rows(demo, "replay/summary")["agent"].sort().to_list()
-    assert backtests["failure"].null_count() == len(AGENTS) and not backtests["unsettled"].any()
-    for row in backtests.iter_rows(named=True):
-        own = fills.filter(pl.col("agent") == row["agent"])
-        assert row["contracts"] == (own["size"].sum() or Decimal(0)) and row["fees"] == (own["fee"].sum() or Decimal(0))
-        assert row["pnl"] == row["realised"] - row["fees"]
-    filled = fills.group_by("agent", "order_id").agg(pl.col("size").sum())
-    assert orders.join(filled, on=["agent", "order_id"]).filter(pl.col("filled") != pl.col("size_right")).is_empty()
-    assert fills.height > 0
-    assert rows(demo, "replay/summary").sort("agent")["pnl"].to_list() == backtests.sort("agent")["pnl"].to_list()
-
-
-def test_weeks_of_the_arena_are_decided_and_their_books_balance(demo: World) -> None:
-    decisions, agents = rows(demo, "arena/decisions"), rows(demo, "arena/agents")
-    in_cohort = dict(agents.group_by("week").len().rows())
-    counts = decisions.group_by("week").len().sort("week").rows()
-    assert counts == [(WEEKS[0], in_cohort[WEEKS[0]]), (WEEKS[1], sum(in_cohort.values()))]
-    assert set(decisions["state"]) <= set(map(str, FINAL))
-    board = rows(demo, "arena/leaderboard")
-    assert set(board["family"]) == set(agents["family"])
-    assert board["open_positions"].sum() == 0, "every market of these weeks is resolved"
-    assert board["profit"].sum() == rows(demo, "arena/ledger")["amount"].sum()
 
 
 @pytest.mark.nightly

@@ -9,7 +9,6 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +26,7 @@ from bellwether import forecasting
 from bellwether.console import Silent
 from bellwether.errors import BellwetherError
 from bellwether.forecasting import forecaster
-from bellwether.forecasting.evaluation import Evaluation, Evaluations
+from bellwether.forecasting.evaluation import Evaluation
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
 from bellwether.lake.warehouse import query
@@ -38,7 +37,7 @@ from bellwether.tables import table
 from cli.main import main
 from orchestration.definitions import build_defs
 from orchestration.runner import RunFailed, Runner
-from tests.demo_home import FIRST, RELEASE, World
+from tests.demo_home import RELEASE, World
 from tests.graph.worlds import execute, home_with_questions, rows
 from tests.unit.models.failing_provider import KEY, VARIABLE, Provider, provider, write_models
 from tests.unit.publish.rows import questions
@@ -156,20 +155,6 @@ def test_models_that_stop_keep_what_they_paid_for_and_stop_no_other(calls: Calls
         stored = (value for values in frame.select(pl.col(pl.Binary)).to_dict(as_series=False).values() for value in values if value)
         assert KEY.encode() not in b"".join(stored), name
     assert not [name for name, error in ends.items() if KEY in str(error)]
-
-
-def test_a_raised_budget_pays_only_for_calls_without_an_answer(calls: Calls) -> None:
-    answered = []
-    for dollars in ("0", "1.5", "2.1", "9"):
-        (error,) = calls.send("dear", dollars=dollars).values()
-        assert (error is None) == (dollars == "9")
-        answered.append(calls.answers("dear"))
-        assert calls.provider.calls("hostile") == answered[-1]
-        assert calls.spent("dear") == answered[-1] * DEAR_COST <= Decimal(dollars) * 1_000_000
-    assert answered[0] == 0 < answered[1] < answered[2] < answered[3] == QUESTIONS
-    assert calls.provider.most("hostile") == 1
-    assert calls.send("dear", run="another", dollars="0") == {"dear": None}, "stored answers cost nothing"
-    assert calls.spent("dear") == QUESTIONS * DEAR_COST
 
 
 def test_a_resumed_evaluation_keeps_its_budgets_unless_others_are_given() -> None:
@@ -324,53 +309,6 @@ def test_a_stopped_evaluation_is_resumed_and_ranked_with_the_baselines(commands:
     assert KEY not in commands.run("query", "FROM benchmark.forecasts", "--json").stdout
     failures = json.loads(commands.run("journal", "--json").stdout)["failures"]
     assert {call["model"].rpartition("@")[2] for call in failures} >= {"expired", "broke", "unknown"}
-
-
-@pytest.mark.nightly
-def test_a_resumed_evaluation_has_its_own_questions_or_is_refused(commands: Commands) -> None:
-    assert commands.evaluate("--models", "dear", "--samples", str(QUESTIONS), "--budget", "1")[0] == 1
-    evaluations = Evaluations(commands.world.config.evaluations_path)
-    begun = evaluations.read_unfinished(FEW)
-    assert begun.dollars == 1
-    resumed = commands.run("evaluate", "--resume", "--release", FEW, "--dry-run", "--json")
-    assert json.loads(resumed.stdout)[0]["calls"] == QUESTIONS - commands.calls.answers("dear")
-    later = datetime.now(UTC) + timedelta(days=1)
-    evaluations.store(Evaluation.of(FEW, ["dear"], Decimal(1), questions(4, release=FEW), later))
-    refused = commands.run("evaluate", "--resume", "--release", FEW, "--dry-run")
-    assert (refused.exit_code, "have changed since it began" in refused.output) == (1, True)
-
-
-GUESS = """
-[guess]
-kind = "constant"
-p_yes = {p_yes}
-description = "Always the same."
-"""
-
-
-@pytest.mark.nightly
-def test_a_changed_entry_is_evaluated_again_and_more_history_enters_with_a_new_version(commands: Commands) -> None:
-    registry = commands.world.config.home / "registry"
-
-    def evaluate(p_yes: float) -> set[str]:
-        """Evaluate a forecaster, and return the jobs of the runs."""
-        (registry / "forecasters.toml").write_text(GUESS.format(p_yes=p_yes))
-        settings.cache_clear()
-        work = Runner(build_defs(config=settings()), commands.world.instance)
-        assert runs.evaluate_release(work, RELEASE, ["guess"]) == {"guess": None}
-        work.close()
-        return set(work.stats.by_job)
-
-    assert [evaluate(p_yes) for p_yes in (0.3, 0.3, 0.4)] == [{"evaluate", "rank"}, set(), {"evaluate", "rank"}]
-    assert set(commands.forecasts("guess", RELEASE)["p_yes"]) == {0.4}
-    before, fixed = commands.benchmark(), rows(commands.world, "benchmark/questions")
-    assert commands.run("pull", str(FIRST - timedelta(days=2)), str(FIRST - timedelta(days=1))).exit_code == 0
-    assert rows(commands.world, "benchmark/questions").equals(fixed)
-    assert commands.benchmark() == before, "no published number changes"
-    made = commands.run("release", RELEASE, "--new-version", "--forecaster", "base-rate")
-    assert made.exit_code == 0, made.output
-    board = commands.leaderboard(f"{RELEASE}.v2")
-    assert board["base-rate"]["n_questions"] > fixed.height
 
 
 @pytest.mark.nightly

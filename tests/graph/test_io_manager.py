@@ -260,8 +260,3 @@ def test_a_reader_has_the_days_that_its_partitions_need(written: LakeIOManager, 
     read(written, read_by(received, **of), **how)
     assert days_of(received) == days
     assert received["prices"].read().equals(pl.concat([prices(day) for day in days]))
-
-
-def test_a_window_with_a_missing_day_is_an_error(written: LakeIOManager) -> None:
-    with pytest.raises(LakeError, match="partition 2025-09-03 was never written"):
-        read(written, read_by({}, mapping=WINDOW, partitions_def=DAYS), partition_key="2025-09-04")

@@ -25,7 +25,6 @@ from bellwether.errors import QualityError
 from bellwether.lake import Lake
 from bellwether.settings import Settings, Venue, settings
 from bellwether.tables import table
-from bellwether.tables.clean import MARKETS
 from bellwether.tables.raw import KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS, KALSHI_SERIES, POLYMARKET_PULLS
 from bellwether.venues.day import list_open_days
 from bellwether.venues.http.pages import DONE, PageStore
@@ -39,7 +38,7 @@ from resources.io_manager import Unchanged
 from tests.demo_home import open_world
 from tests.unit.venues.venue import answer
 from tests.unit.venues.wire_objects import DAY, ORIGIN, market
-from tests.unit.venues.world import World, closing
+from tests.unit.venues.world import World
 
 TODAY = date(2026, 3, 10)
 KNOWN = datetime(2026, 3, 9, 12, tzinfo=UTC)
@@ -328,40 +327,6 @@ def venue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
     yield world
     settings.cache_clear()
     server.shutdown()
-
-
-@pytest.mark.nightly
-def test_days_that_fail_take_no_other_day_of_the_range_with_them(venue: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    odd = {
-        "2026-03-13": answer({"error": "forbidden"}, status=403),
-        "2026-03-14": answer({"error": "gone"}, status=404),
-        "2026-03-16": answer({}, status=402),
-    }
-    usual = venue._answer
-
-    def respond(path: str, query: httpx.QueryParams) -> httpx.Response:
-        after = int(query.get("min_close_ts", 0))
-        day = datetime.fromtimestamp(after + 1, UTC).date().isoformat()
-        return odd.get(day) or usual(path, query)
-
-    monkeypatch.setattr(venue, "_answer", respond)
-    days = [f"2026-03-{number}" for number in range(12, 20)]
-    venue.live = [closing(f"A-{day[-2:]}", f"{day}T15:00:00Z") for day in days]
-    found = pull(days[0], days[-1])
-    assert found.exit_code == 1
-    assert "3 of 8 days failed; the others are stored" in found.stderr
-    for day, reason in {"2026-03-13": "HTTP 403", "2026-03-14": "HTTP 404", "2026-03-16": "HTTP 402"}.items():
-        (line,) = (line for line in found.stderr.replace("\n    ", " ").splitlines() if line.strip().startswith(f"{day}:"))
-        assert reason in line
-    assert "Dependencies for step" not in found.stdout + found.stderr
-    stored = Lake(settings().lake_uri).slice(MARKETS).read()
-    assert sorted(stored["market_id"]) == [f"A-{day[-2:]}" for day in days if day not in odd]
-    listed = [url for url in venue.asked if "min_close_ts" in url]
-    assert len(listed) == len(set(listed)) == len(days), "each day is requested once"
-    odd.clear()
-    again = pull(days[0], days[-1])
-    assert (again.exit_code, "6 partitions up to date" in again.stdout) == (0, True), again.stderr
-    assert len([url for url in venue.asked if "min_close_ts" in url]) == len(days) + 3
 
 
 def pull(*arguments: str) -> Result:

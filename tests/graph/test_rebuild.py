@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from datetime import date
 from pathlib import Path
 
 import dagster as dg
@@ -13,17 +12,15 @@ import pytest
 from click.testing import CliRunner
 
 from assets.raw import runs
-from assets.replay.runs import run_backtests
 from assets.summary.jobs import publish_warehouse
 from bellwether.lake.warehouse import publish as publish_lake
 from bellwether.lake.warehouse import query
-from bellwether.tables import table
 from cli.main import main
 from orchestration.asset_declarations import key
 from orchestration.automation import UpdatePlan
 from tests.damage import flip_bit, replace
-from tests.demo_home import AGENTS, EVENT, FIRST, LAST, World, build, copy_home, open_world, selected
-from tests.graph.worlds import DAYS, execute, files, location, manifest, restrict_automation, rows, tick
+from tests.demo_home import AGENTS, EVENT, World, build, copy_home, open_world, selected
+from tests.graph.worlds import DAYS, execute, files, location, manifest, restrict_automation, tick
 
 ROWS = "SELECT count(*) AS n FROM clean.prices"
 
@@ -63,26 +60,6 @@ def test_damaged_partitions_are_found_and_rebuilt_with_the_same_bytes(demo_copy:
     assert files(demo_copy) == before
 
 
-@pytest.mark.nightly
-def test_a_command_restores_all_damaged_days_and_books(demo_copy: World) -> None:
-    before, books = files(demo_copy), rows(demo_copy, "replay/books")
-    location(demo_copy, "raw/kalshi_markets", DAYS[0]).unlink()
-    replace(location(demo_copy, "clean/markets", DAYS[0]), b"PAR1")
-    flip_bit(location(demo_copy, "clean/prices", DAYS[-1]))
-    for expected in (2, 0):
-        work = demo_copy.runner()
-        runs.pull_days(work, FIRST, LAST)
-        assert work.stats.runs == expected, "one for each of the two days"
-    assert files(demo_copy) == before
-    for name, partition in before:
-        demo_copy.lake.verify(manifest(demo_copy, name, *partition))
-    shutil.rmtree(Path(demo_copy.lake.uri) / "replay" / "books")
-    work = demo_copy.runner()
-    run_backtests(work, AGENTS)
-    assert (work.stats.runs, set(work.stats.by_job)) == (1, {"episode_books"})
-    assert rows(demo_copy, "replay/books").equals(books)
-
-
 def test_a_rematerialized_day_has_the_same_bytes_and_sends_no_request(demo_copy: World) -> None:
     before = files(demo_copy)
     tables = [f"raw/kalshi_{name}" for name in ("events", "markets", "candles", "rejects", "pulls")]
@@ -115,24 +92,3 @@ def test_another_machine_builds_the_same_bytes(demo: World, tmp_path: Path) -> N
     shutil.copy(demo.config.world_home / "journal.db", tmp_path)
     build(tmp_path / "other", journal=f"sqlite:///{tmp_path / 'journal.db'}")
     assert files(open_world(tmp_path / "other")) == files(demo)
-
-
-@pytest.mark.nightly
-def test_refresh_restores_damaged_pulls_pages_and_notes(tmp_path: Path) -> None:
-    tables = ("raw/kalshi_archive", "raw/kalshi_pulls", "raw/kalshi_markets", "raw/polymarket_pulls", "raw/polymarket_markets")
-    day: date = FIRST
-    with selected(tmp_path):
-        world = open_world(tmp_path)
-        with world.instance:
-            runs.pull(world.runner(), day, day, with_archive=True)
-            before = {name: world.lake.slice(table(name)).rows for name in tables}
-            for pattern in ("*_pulls/**/*.parquet", "*_pages/**/*.parquet", "*_pages/**/done.json"):
-                damaged = list((Path(world.lake.uri) / "raw").glob(pattern))
-                assert len(damaged) >= 2
-                for path in damaged:
-                    path.write_bytes(b'{"x')
-            runs.pull(world.runner(), day, day, with_archive=True, refresh=True)
-            assert {name: world.lake.slice(table(name)).rows for name in tables} == before
-            again = world.runner()
-            runs.pull(again, day, day, with_archive=True)
-            assert again.stats.runs == 0

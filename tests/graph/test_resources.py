@@ -16,10 +16,9 @@ import pytest
 
 from bellwether.journal import Answered
 from bellwether.settings import Settings, settings
-from bellwether.tables import TABLES
 from orchestration.definitions import build_defs
 from orchestration.home import prepare
-from resources import LakeIOManager, LakeResource, WarehouseResource, table_schema, venues
+from resources import LakeIOManager, LakeResource, WarehouseResource, venues
 from resources.models import JournalResource
 from resources.venues import WorldResource
 from tests.unit.journal.calls import begin_call, make_reply
@@ -47,17 +46,6 @@ def test_the_lake_can_be_chosen_when_a_run_is_launched(tmp_path: Path) -> None:
     resources = {"lake": lake, "io_manager": LakeIOManager(lake=lake)}
     assert dg.materialize([series], resources=resources, run_config=config).success
     assert (tmp_path / "chosen" / "clean").is_dir()
-
-
-def test_every_table_has_its_columns_described() -> None:
-    for declared in TABLES.values():
-        columns = {column.name: column for column in table_schema(declared).columns}
-        assert list(columns) == declared.names
-        for column in declared.columns:
-            shown = columns[column.name]
-            assert column.description in (shown.description or "")
-            assert shown.tags == ({"unit": column.unit} if column.unit else {})
-            assert shown.constraints.nullable == column.nullable
 
 
 @dg.asset
