@@ -6,9 +6,8 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,17 +45,6 @@ async def until(condition: Callable[[], object], what: str = "what other tasks d
     while not condition():
         assert time.monotonic() < end, f"not after {seconds:g} seconds: {what}"
         await asyncio.sleep(0.002)
-
-
-def start_together(processes: Sequence[subprocess.Popen[str]]) -> None:
-    """Release processes at the same moment that print `ready` and then read a line."""
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
 
 
 def unused_port() -> int:

@@ -1,4 +1,4 @@
-"""A provider on loopback whose model ids name the failure: `openai/cut` cuts its answers, `openai/calibrated` works."""
+"""A provider on loopback: some models answer, `echo` and `parrot` repeat the key, and keys and other models are refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,40 +19,19 @@ from bellwether.sandbox import serve
 VARIABLE = "TEST_MODELS_KEY"
 KEY = "sandbox-canary-5d1f0c7e9b"
 
-#: Models that answer each question, and keys that are refused.
-MODELS = frozenset({"calibrated", "overconfident", "noisy", "contrarian"})
+#: Keys that are refused: status, message and code.
 REFUSED: Mapping[str, tuple[int, str, str]] = MappingProxyType(
     {
         "sandbox-expired": (401, "Your API key has expired.", "expired_api_key"),
         "sandbox-broke": (402, "Insufficient credits.", "insufficient_credits"),
     }
 )
-#: Faults by model, and how often each request meets them; the answer follows. None: always.
-FAULTS: Mapping[str, tuple[str, int | None]] = MappingProxyType(
-    {
-        "cut": ("cut", None),
-        "down": ("down", None),
-        "page": ("page", None),
-        "storm": ("storm", None),
-        "cut-once": ("cut", 1),
-        "storm-once": ("storm", 4),
-    }
-)
-
 SURE = "<answer>yes</answer><confidence>90</confidence>"
-#: Complete replies by model: the message and the finish reason.
-REPLIES: Mapping[str, tuple[dict[str, Any], str]] = MappingProxyType(
+#: Models that answer each question: their text.
+ANSWERS: Mapping[str, str] = MappingProxyType(
     {
-        "empty": ({"content": ""}, "stop"),
-        "nothing": ({"content": None}, "stop"),
-        "filtered": ({"content": None}, "content_filter"),
-        "musing": ({"content": "", "reasoning_content": "It may, or it may not."}, "stop"),
-        "thinking": ({"content": "", "reasoning_content": "It may, or it may not."}, "length"),
-        "megabyte": ({"content": "Let me think. " * 75_000 + SURE}, "stop"),
-        "contradicting": ({"content": f"{SURE} On reflection: <answer>no</answer><confidence>80</confidence>"}, "stop"),
-        "certain": ({"content": "<answer>yes</answer><confidence>250</confidence>"}, "stop"),
-        "vague": ({"content": "<answer>yes</answer><confidence>NaN</confidence>"}, "stop"),
-        "hostile": ({"content": f"<script>alert(1)</script> '); DROP TABLE calls; -- [x](javascript:1) {SURE}"}, "stop"),
+        "calibrated": SURE,
+        "hostile": f"<script>alert(1)</script> '); DROP TABLE calls; -- [x](javascript:1) {SURE}",
     }
 )
 
@@ -86,30 +64,11 @@ class Provider:
         elif model == "echo":
             await _send(send, 400, _error(f"I do not understand: Authorization: {authorization}", None))
         elif model == "parrot":
-            await _send(send, 200, _completion({"content": f"You sent {authorization}. {SURE}"}, "stop"))
-        elif model in REPLIES:
-            await _send(send, 200, _completion(*REPLIES[model]))
-        elif model in FAULTS:
-            fault, times = FAULTS[model]
-            await _fail(send, fault if times is None or self.asked[model, prompt] <= times else None, prompt)
-        elif model in MODELS:
-            await _fail(send, None, prompt)
+            await _send(send, 200, _completion(f"You sent {authorization}. {SURE}"))
+        elif model in ANSWERS:
+            await _send(send, 200, _completion(ANSWERS[model]))
         else:
             await _send(send, 404, _error(f"The model {model} does not exist.", "model_not_found"))
-
-
-async def _fail(send: Send, fault: str | None, prompt: str) -> None:
-    """Send an answer that depends on the prompt, or a fault."""
-    digest = sha256(prompt.encode()).digest()
-    text = f"<answer>{('yes', 'no')[digest[0] % 2]}</answer><confidence>{50 + digest[1] % 50}</confidence>"
-    if fault == "down":
-        await _send(send, 500, _error("The service failed.", None))
-    elif fault == "storm":
-        await _send(send, 429, _error("Slow down.", "rate_limit_exceeded"))
-    elif fault == "page":
-        await _send(send, 200, b"<html>maintenance</html>")
-    else:
-        await _send(send, 200, _completion({"content": text}, "stop"), cut=fault == "cut")
 
 
 async def _read_body(receive: Receive) -> bytes:
@@ -124,17 +83,16 @@ def _error(message: str, code: str | None) -> dict[str, Any]:
     return {"error": {"message": message, "type": "invalid_request_error", "code": code}}
 
 
-def _completion(message: dict[str, Any], finish: str) -> dict[str, Any]:
+def _completion(text: str) -> dict[str, Any]:
     usage = {"prompt_tokens": 300, "completion_tokens": 50, "total_tokens": 350}
-    return {"choices": [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}], "usage": usage}
+    return {"choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}], "usage": usage}
 
 
-async def _send(send: Send, status: int, content: dict[str, Any] | bytes, *, cut: bool = False) -> None:
-    """Send a response. cut: end the connection within the body."""
-    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+async def _send(send: Send, status: int, content: dict[str, Any]) -> None:
+    body = json.dumps(content).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body[: len(body) // 2] if cut else body, "more_body": cut})
+    await send({"type": "http.response.body", "body": body})
 
 
 @contextmanager
