@@ -17,8 +17,9 @@ from bellwether.journal.budget import ADVICE
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
 from bellwether.settings import settings
-from bellwether.tables import Table, table
+from bellwether.tables import table
 from cli.main import main
+from tests.rows import filled
 
 WEEK = date(2026, 4, 19)
 BUDGET = f"beginning a model call of about $0.04: the budget of scope x is $0.01; {ADVICE}"
@@ -110,15 +111,10 @@ def test_commands_warn_of_a_failed_rebuild_of_what_they_show(arena_home: Lake) -
 
 def test_a_warehouse_without_the_last_rows_is_named(arena_home: Lake) -> None:
     board = table("arena/leaderboard")
-    arena_home.write(board, (), _filled(board), run_id="r")
+    arena_home.write(board, (), board.frame([filled(board.name)]), run_id="r")
     for sql, warns in (("FROM arena.leaderboard", True), ("SELECT 1 FROM arena.ledger", False)):
         ran = CliRunner().invoke(main, ["query", sql], catch_exceptions=False)
         assert ("lacks later rows of arena/leaderboard." in ran.stderr) == warns, sql
-
-
-def _filled(declared: Table) -> pl.DataFrame:
-    values = {pl.String: "a", pl.Boolean: False}
-    return declared.frame([{column.name: values.get(column.dtype.base_type(), 1) for column in declared.columns}])
 
 
 def test_a_leaderboard_is_dated(arena_home: Lake) -> None:

@@ -21,6 +21,7 @@ from bellwether.lake import Lake
 from bellwether.questions import Release, build
 from bellwether.tables import table
 from bellwether.tables.benchmark import HORIZONS
+from tests.rows import filled
 from tests.unit.clean.rows import (
     CLOSE,
     DAY,
@@ -110,14 +111,14 @@ def ordinary_rows(name: str) -> pl.DataFrame:
         "replay/orders": [order(0), order(1, filled=Decimal(4))],
         "replay/fills": [fill(0), fill(1, role="taker")],
         "replay/backtests": [backtest("random"), backtest("passive")],
-        "arena/universe": [arena("universe", market_id=name, outcomes=["Yes", "No"], prices=[None, None]) for name in "ab"],
+        "arena/universe": [filled("arena/universe", market_id=name, outcomes=["Yes", "No"], prices=[None, None]) for name in "ab"],
         "arena/decisions": [
-            arena("decisions", decision_id="a", state="finished", action="BET"),
-            arena("decisions", decision_id="b", state="finished", action="INVALID", problem="no JSON"),
+            filled("arena/decisions", decision_id="a", state="finished", action="BET"),
+            filled("arena/decisions", decision_id="b", state="finished", action="INVALID", problem="no JSON"),
         ],
         "arena/trades": [
-            arena(
-                "trades",
+            filled(
+                "arena/trades",
                 trade_id="a",
                 action="BUY",
                 shares=Decimal(1),
@@ -126,10 +127,10 @@ def ordinary_rows(name: str) -> pl.DataFrame:
                 mid=Decimal("0.4"),
                 ask=Decimal("0.5"),
             ),
-            arena("trades", trade_id="b", action="SELL", shares=Decimal(1), price=Decimal("0.4")),
+            filled("arena/trades", trade_id="b", action="SELL", shares=Decimal(1), price=Decimal("0.4")),
         ],
-        "arena/prices": [arena("prices", market_id=name, price=Decimal("0.4")) for name in "ab"],
-        "arena/leaderboard": [arena("leaderboard", family=name, cost=Decimal(0)) for name in "ab"],
+        "arena/prices": [filled("arena/prices", market_id=name, price=Decimal("0.4")) for name in "ab"],
+        "arena/leaderboard": [filled("arena/leaderboard", family=name, cost=Decimal(0)) for name in "ab"],
     }
     return table(name).validate(table(name).frame(made[name]))
 
@@ -200,31 +201,6 @@ def fill(number: int, **changes: Any) -> dict[str, Any]:
 def backtest(agent: str, **changes: Any) -> dict[str, Any]:
     money = {"bankroll": Decimal(1000), "final_equity": Decimal("990.5"), "pnl": Decimal("-9.5")}
     return {**filled("replay/backtests"), "agent": agent, "failure": None, **money, **changes}
-
-
-def arena(name: str, **changes: Any) -> dict[str, Any]:
-    """Return a row of a table of the arena. Amounts of money are 0."""
-    row = {
-        one.name: Decimal(0) if isinstance(one.dtype, pl.Decimal) else some(one.dtype)
-        for one in table(f"arena/{name}").columns
-        if not one.nullable
-    }
-    return {**row, **changes}
-
-
-def filled(name: str) -> dict[str, Any]:
-    """Return a value for every required column of a table."""
-    return {column.name: some(column.dtype) for column in table(name).columns if not column.nullable}
-
-
-def some(dtype: pl.DataType) -> Any:
-    if isinstance(dtype, pl.Datetime):
-        return OPEN
-    if isinstance(dtype, pl.List):
-        return []
-    if isinstance(dtype, pl.Decimal):
-        return Decimal(0)
-    return {pl.String(): "some", pl.Boolean(): False, pl.Float64(): 0.0}.get(dtype, 0)
 
 
 def rejects(count: int) -> pl.DataFrame:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
-
-import polars as pl
 
 from bellwether.journal import Attempt, CostSource, Journal, Reply, Request, Usage
 from bellwether.lake import Lake
 from bellwether.settings import Settings
-from bellwether.tables import Column, table
+from bellwether.tables import table
+from tests.rows import filled
 
 TIMEOUT = timedelta(minutes=2)
 START = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
@@ -68,16 +67,6 @@ def attempt_outcomes(journal: Journal) -> list[tuple[int, str | None, int | None
 def answered_lake(config: Settings, name: str) -> None:
     """Write one row of an answered model to a lake. Other columns are null or empty."""
     declared = table(name)
-    key = {"call_key": "k"} if name == "benchmark/forecasts" else {"status": "finished"}
-    row = {column.name: key.get(column.name, _any(column)) for column in declared.columns}
-    rows = pl.DataFrame([row], schema={column.name: column.dtype for column in declared.columns})
+    row = filled(name, **({"call_key": "k"} if name == "benchmark/forecasts" else {"status": "finished"}))
+    rows = declared.frame([row])
     Lake(config.lake_uri).write(declared, tuple(str(row[part]) for part in declared.partitioned_by), rows, run_id="r")
-
-
-def _any(column: Column) -> object:
-    if column.nullable:
-        return None
-    kind = column.dtype.base_type()
-    return {pl.String: "x", pl.Date: date(2026, 6, 7), pl.Datetime: datetime(2026, 6, 7, tzinfo=UTC), pl.List: [], pl.Boolean: False}.get(
-        kind, 1
-    )

@@ -18,6 +18,7 @@ from bellwether.lake import Lake
 from bellwether.lake.sql import MACROS, VIEWS, sql_text
 from bellwether.lake.warehouse import publish, query
 from bellwether.tables import table
+from tests.rows import filled
 
 ROOT = Path(__file__).resolve().parents[3]
 CLOSE = datetime(2025, 9, 1, 18, tzinfo=UTC)
@@ -88,18 +89,9 @@ def _pair(forecaster: str, other: str, difference: float, p_holm: float | None) 
     return {**RELEASE, "forecaster": forecaster, "other": other, "difference": difference, "p_holm": p_holm, **ends, **counts}
 
 
-def _filled(name: str, **given: Any) -> dict[str, Any]:
-    """Return a row of a table. Unlisted columns have an empty value of their type."""
-    nothing: dict[Any, Any] = {pl.String: "", pl.Boolean: False, pl.Float64: 0.0, pl.List: []}
-    declared = table(name)
-    row = {column.name: nothing.get(column.dtype.base_type(), 0) for column in declared.columns if not column.nullable}
-    times = {column.name: CLOSE for column in declared.columns if isinstance(column.dtype, pl.Datetime) and not column.nullable}
-    return {**row, **times, **given}
-
-
 def _backtest(agent: str, episode: str, hours: int, pnl: str) -> dict[str, Any]:
     money = {"pnl": Decimal(pnl), "queue_pnl_low": Decimal(pnl) - 1, "queue_pnl_high": Decimal(pnl) + 2}
-    return _filled("replay/backtests", agent=agent, episode=episode, settled_at=CLOSE + timedelta(hours=hours), **money)
+    return filled("replay/backtests", agent=agent, episode=episode, settled_at=CLOSE + timedelta(hours=hours), **money)
 
 
 def _call(cost: str | None, **facts: Any) -> dict[str, Any]:
@@ -155,16 +147,16 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("benchmark/questions", ("q v2",), [{**_question(0, "no"), "release": "q v2"}, {**_question(2, "no"), "release": "q v2"}]),
         ("replay/backtests", ("early", "maker"), [_backtest("maker", "early", 1, "2.5")]),
         ("replay/backtests", ("late", "maker"), [_backtest("maker", "late", 5, "-1")]),
-        ("replay/summary", (), [_filled("replay/summary", agent=name, pnl=pnl, orders=count) for name, pnl, count in _TRADERS]),
+        ("replay/summary", (), [filled("replay/summary", agent=name, pnl=pnl, orders=count) for name, pnl, count in _TRADERS]),
         (
             "replay/market_pnl",
             ("early", "maker"),
-            [_filled("replay/market_pnl", agent="maker", episode="early", ticker="M0", pnl=Decimal("2.5"))],
+            [filled("replay/market_pnl", agent="maker", episode="early", ticker="M0", pnl=Decimal("2.5"))],
         ),
         (
             "replay/episodes",
             ("early",),
-            [_filled("replay/episodes", episode="early", ticker="M0", event="E", venue="kalshi", result="YES")],
+            [filled("replay/episodes", episode="early", ticker="M0", event="E", venue="kalshi", result="YES")],
         ),
         ("raw/kalshi_rejects", ("2025-09-01",), [_reject("raw/kalshi_archive", 0), _reject("raw/kalshi_markets", 0)]),
         ("raw/kalshi_archive_rejects", (), [_reject("raw/kalshi_archive", 0), _reject("raw/kalshi_archive", 1)]),

@@ -20,6 +20,7 @@ from bellwether.tables import table
 from bellwether.tables.exports import neutralise_formulas
 from bellwether.tables.schema import TIME
 from cli.main import main
+from tests.rows import filled
 
 OPEN, CLOSE, NOW = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 10, tzinfo=UTC), datetime(2026, 3, 8, tzinfo=UTC)
 MARKETS = pl.DataFrame(
@@ -165,10 +166,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))
     settings.cache_clear()
     day = CLOSE.date()
-    nothing: dict[object, object] = {pl.String: "", pl.Boolean: False, pl.Date: day, pl.Datetime: NOW}
-    base = {one.name: nothing.get(one.dtype.base_type(), 0) for one in table("clean/markets").columns if not one.nullable}
-    rows = [{**base, "day": day, "venue": "kalshi", "market_id": "K-1", "open_time": OPEN, "close_time": CLOSE}]
-    Lake(settings().lake_uri).write(table("clean/markets"), (day.isoformat(),), table("clean/markets").frame(list(rows)), run_id="r")
+    rows = [filled("clean/markets", day=day, venue="kalshi", market_id="K-1", open_time=OPEN, close_time=CLOSE)]
+    Lake(settings().lake_uri).write(table("clean/markets"), (day.isoformat(),), table("clean/markets").frame(rows), run_id="r")
     return tmp_path
 
 
