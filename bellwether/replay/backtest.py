@@ -14,7 +14,6 @@ from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks, Compiled
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.limits import Failure, RunStopped, StepLimit, build_failure
 from bellwether.replay.agents.loader import AgentSource, check_complete, load_agent_class
-from bellwether.replay.engine.codes import O_QUEUED
 from bellwether.replay.isolation.host import IsolatedAgent
 from bellwether.replay.local_port import LocalPort
 from bellwether.replay.preparation import Prepared, prepare
@@ -182,7 +181,7 @@ def _sample_queues(trade: Callable[[BacktestSettings], Backtest], main: Backtest
     A run in which no order rested does not depend on the queue and is not repeated.
     """
     assert main.settings.queues is not None
-    if not (main.outcome.orders[:, O_QUEUED] >= 0).any():
+    if not (main.outcome.orders["queued"] >= 0).any():
         return replace(main, queues=(main.outcome.pnl,) * main.settings.queues)
     profits, failed = [], None
     for history in range(main.settings.queues):

@@ -11,7 +11,7 @@ import numpy as np
 
 from bellwether.replay.agents.agent import Agent, Callbacks, PhaseCaller
 from bellwether.replay.agents.limits import Failure
-from bellwether.replay.agents.port import FILL_COLUMNS, ORDER_COLUMNS, TRADE_COLUMNS, Conditions, News, Row, rows_of, store_tag
+from bellwether.replay.agents.port import Conditions, News, rows_of, store_tag
 from bellwether.replay.engine import ReplayOutcome, Session, codes
 from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.state import NEVER
@@ -22,10 +22,6 @@ from bellwether.units import CentiCents, Lots
 
 #: Maximum pending timers.
 MOST_TIMERS = 10_000
-#: Columns of `UPDATE_COLUMNS` that come from the order itself.
-_SENT_AS = [codes.O_TICKER, codes.O_SIDE, codes.O_ACTION]
-#: `FILL_COLUMNS` are the first columns of the engine's fills.
-_FILL_WIDTH = len(FILL_COLUMNS)
 
 
 class LocalPort:
@@ -53,11 +49,11 @@ class LocalPort:
             "status": session.status.copy,
             "sizes": lambda: session.sizes,
             "now": lambda: session.now,
-            "sent": lambda: len(session.orders),
+            "sent": lambda: session.order_count,
             "cash": lambda: session.cash,
             "available": lambda: session.available,
             "equity": session.equity,
-            "order": self._order,
+            "order": session.order,
             "refusal": lambda: int(codes.Reason.ORDER_LIMIT),
             "book": self._book,
             "resting": session.resting,
@@ -142,9 +138,9 @@ class LocalPort:
         fills: Sequence[Any] = ()
         trades: Sequence[Any] = ()
         books, timers = [], []
-        orders = self._updates() if watched.on_order else []
-        if watched.on_fill and self._reported_fills < session.fill_count():
-            fills = session.fills[self._reported_fills :, :_FILL_WIDTH].tolist()
+        orders = session.updates().tolist() if watched.on_order else []
+        if watched.on_fill and self._reported_fills < session.fill_count:
+            fills = session.fills[self._reported_fills :].tolist()
             self._reported_fills = session.report_fills()
         if watched.on_trade and (until := self._count_trades(self.session.now)) > self._reported_trades:
             trades, self._reported_trades = self._prepared.trades[self._reported_trades : until].tolist(), until
@@ -158,18 +154,7 @@ class LocalPort:
         news = (fills, orders, trades, books, timers)
         return news if any(news) else None
 
-    def _updates(self) -> list[list[int]]:
-        rows = self.session.updates()
-        return np.hstack([rows[:, : codes.U_FILLED + 1], self.session.orders[rows[:, codes.U_ORDER]][:, _SENT_AS]]).tolist()
-
     # Observations.
-
-    def _order(self, order: int) -> Row | None:
-        orders = self.session.orders
-        if not 0 <= order < len(orders):
-            return None
-        row = orders[order].tolist()
-        return tuple([row[column] for column in ORDER_COLUMNS])
 
     def _book(self, market: int, depth: int) -> tuple[tuple[tuple[int, int], ...], ...]:
         depths = [levels for levels in (depth, self._prepared.info.observation_depth) if levels >= 0]
@@ -192,11 +177,13 @@ class LocalPort:
     def _trades(self, market: int) -> np.ndarray:
         last = self.session.step_index - (0 if self._between else 1)
         since = int(np.searchsorted(self._trade_times, self.session.decisions[last], side="right")) if last >= 0 else 0
-        return rows_of(self._prepared.trades[since : self._count_trades(self.session.now)], TRADE_COLUMNS.index("ticker"), market)
+        trades = self._prepared.trades[since : self._count_trades(self.session.now)]
+        return rows_of(trades, trades[:, 1], market)
 
     def _fills(self, market: int, whole: int) -> np.ndarray:
         first = 0 if whole else self.session.fills_before[self._between]
-        return rows_of(self.session.fills[first:, :_FILL_WIDTH], codes.F_TICKER, market)
+        fills = self.session.fills[first:]
+        return rows_of(fills, fills["market"], market)
 
     def _ledger(self, market: int) -> list[list[Any]]:
         session = self.session

@@ -22,7 +22,7 @@ import numpy as np
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, Callbacks, CompiledAgent, PhaseCaller
 from bellwether.replay.agents.limits import Failure
-from bellwether.replay.agents.port import FILL_COLUMNS, TRADE_COLUMNS, Conditions, rows_of, store_tag
+from bellwether.replay.agents.port import Conditions, rows_of, store_tag
 from bellwether.replay.engine import ReplayOutcome, codes
 from bellwether.replay.engine.codes import Reason, Role, Status, TickerStatus, Tif
 from bellwether.replay.preparation import Prepared
@@ -46,10 +46,10 @@ def fee(role: Role, lots: int, price: int) -> MicroDollars:
 
 @dataclass(slots=True, eq=False)
 class _Order:
-    """An order. The fields after the number are columns of the engine's orders, `codes.O_*`."""
+    """An order. The fields after the number are those of `codes.ORDER`."""
 
     number: int
-    ticker: int
+    market: int
     side: int
     action: int
     price: int
@@ -69,7 +69,7 @@ class _Order:
     @property
     def bid(self) -> tuple[int, int, int]:
         """Ticker, side and price of the equivalent bid."""
-        return (self.ticker, self.side, self.price) if self.action == BUY else (self.ticker, 1 - self.side, DOLLAR - self.price)
+        return (self.market, self.side, self.price) if self.action == BUY else (self.market, 1 - self.side, DOLLAR - self.price)
 
 
 @dataclass(slots=True)
@@ -230,7 +230,7 @@ class Simulation:
     def _settle(self, ticker: int) -> None:
         """Cancel a ticker's resting orders and pay the positions."""
         for order in self._orders:
-            if order.ticker == ticker and order.status == Status.RESTING:
+            if order.market == ticker and order.status == Status.RESTING:
                 self._end(order, Reason.SETTLED)
         value = self._content.settlements[ticker].value
         for side in range(2):
@@ -296,14 +296,14 @@ class Simulation:
         charge = fee(role, lots, price)
         sign = 1 if order.action == BUY else -1
         self._cash -= sign * price * lots + charge
-        held, basis = int(self._positions[order.ticker, order.side]), int(self._basis[order.ticker, order.side])
+        held, basis = int(self._positions[order.market, order.side]), int(self._basis[order.market, order.side])
         closed = min(lots, abs(held)) if held * sign < 0 else 0
         removed = abs(basis) * closed // abs(held) if closed else 0
-        self._results[order.ticker] += -sign * (price * closed - removed), charge
-        self._basis[order.ticker, order.side] += sign * (removed + price * (lots - closed))
-        self._positions[order.ticker, order.side] += sign * lots
+        self._results[order.market] += -sign * (price * closed - removed), charge
+        self._basis[order.market, order.side] += sign * (removed + price * (lots - closed))
+        self._positions[order.market, order.side] += sign * lots
         wait = self._now - order.sent if role == Role.MAKER else 0
-        self._fills.append((order.number, order.ticker, order.side, order.action, price, lots, charge, int(role), self._now, wait))
+        self._fills.append((order.number, order.market, order.side, order.action, price, lots, charge, int(role), self._now, wait))
         order.filled += lots
         order.cost += price * lots
         order.fees += charge
@@ -338,12 +338,10 @@ class Simulation:
 
     def outcome(self) -> ReplayOutcome:
         """Return the final account, orders, fills and samples."""
-        orders = np.zeros((len(self._orders), codes.O_COLS), np.int64)
+        orders = np.zeros(len(self._orders), codes.ORDER)
         for name in _Order.__slots__[1:]:
-            orders[:, getattr(codes, f"O_{name.upper()}")] = [getattr(order, name) for order in self._orders]
-        orders[:, codes.O_ARRIVED] = orders[:, codes.O_SENT]
-        samples = np.zeros((len(self._samples), codes.S_COLS), np.int64)
-        samples[:, [codes.S_TS, codes.S_CASH, codes.S_EQUITY, codes.S_MID_EQUITY]] = self._samples
+            orders[name] = [getattr(order, name) for order in self._orders]
+        orders["arrived"] = orders["sent"]
         held = [[self._value(ticker, side) for side in range(2)] for ticker in range(self._count)]
         return ReplayOutcome(
             bankroll=MicroDollars(self._settings.bankroll or 0),
@@ -360,8 +358,8 @@ class Simulation:
             steps=self.steps,
             refused=self._refused,
             orders=orders,
-            fills=np.array(self._fills, np.int64).reshape(-1, codes.F_COLS),
-            samples=samples,
+            fills=np.array(self._fills, codes.FILL),
+            samples=np.array(self._samples, codes.SAMPLE),
         )
 
     def metrics(self) -> dict[str, Any]:
@@ -384,8 +382,8 @@ class Simulation:
     def _order(self, number: int) -> tuple[int, ...] | None:
         if not 0 <= number < len(self._orders):
             return None
-        o = self._orders[number]
-        return o.ticker, o.side, o.action, o.price, o.count, o.filled, int(o.status), int(o.reason), o.cost, o.fees
+        order = self._orders[number]
+        return tuple(int(getattr(order, name)) for name in codes.SHOWN)
 
     def _tops(self) -> np.ndarray:
         """Return price and lots of the best bids by ticker and side, int64[T, 2, 2]; 0 for none."""
@@ -398,14 +396,15 @@ class Simulation:
         return tuple(tuple(side[: min(depths)] if depths else side) for side in sides)
 
     def _resting(self, ticker: int) -> list[int]:
-        return [number for number in self._seen_listed if ticker in (-1, self._orders[number].ticker)]
+        return [number for number in self._seen_listed if ticker in (-1, self._orders[number].market)]
 
     def _trades(self, ticker: int) -> np.ndarray:
-        return rows_of(self._prepared.trades[self._marks[0][1] : self._trades_seen], TRADE_COLUMNS.index("ticker"), ticker)
+        trades = self._prepared.trades[self._marks[0][1] : self._trades_seen]
+        return rows_of(trades, trades[:, 1], ticker)
 
     def _own_fills(self, ticker: int, whole: int) -> np.ndarray:
-        fills = np.array(self._fills[0 if whole else self._marks[0][0] :], np.int64).reshape(-1, codes.F_COLS)
-        return rows_of(fills, codes.F_TICKER, ticker)[:, : len(FILL_COLUMNS)]
+        fills = np.array(self._fills[0 if whole else self._marks[0][0] :], codes.FILL)
+        return rows_of(fills, fills["market"], ticker)
 
     def _ledger(self, ticker: int) -> list[list[int]]:
         rows = []
@@ -424,7 +423,7 @@ class Simulation:
         return is_listed
 
     def _cancel_all(self, ticker: int) -> int:
-        chosen = [n for n, order in self._listed.items() if ticker in (-1, order.ticker) and order.status == Status.RESTING]
+        chosen = [n for n, order in self._listed.items() if ticker in (-1, order.market) and order.status == Status.RESTING]
         return sum(map(self._cancel, chosen))
 
     def _quote(self, ticker: int, yes_price: int, no_price: int, lots: int, tag: str) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bellwether.recordings.captures import import_captures
-from bellwether.replay.engine.codes import O_FILLED, O_PRICE, O_REASON, Reason
+from bellwether.replay.engine.codes import Reason
 from bellwether.replay.episode import write
 from bellwether.replay.episode_builder import build_recording
 from bellwether.replay.tape.layout import unpack
@@ -47,4 +47,4 @@ def test_captures_with_fine_grids_are_built_and_replayed(
     while session.step():
         pass
     found = session.result().orders[order]
-    assert (found[O_REASON], found[O_PRICE], found[O_FILLED]) == (Reason.CLOSED, price, 0)
+    assert (found["reason"], found["price"], found["filled"]) == (Reason.CLOSED, price, 0)

@@ -31,13 +31,13 @@ READS = {
     "sizes": "",  # sizes at the best bids, int64[T, 2]
     "positions": "",  # in YES and NO, int64[T, 2]
     "status": "",  # bits of `codes.TickerStatus`, int64[T]
-    "order": "i",  # id: values of `ORDER_COLUMNS`; None for an unknown id
+    "order": "i",  # id: values of the fields `codes.SHOWN`; None for an unknown id
     "refusal": "",  # code of the reason for which an order has no record
     "book": "mi",  # market, depth or -1: levels of the bids for YES and for NO, best first, as pairs of price and lots
     "resting": "M",  # ids of resting orders, in price-time priority
     "points": "sn",  # series, first: times and values of an exogenous series that are known now, from an index on
-    "trades": "M",  # recorded trades since the previous decision, int64[n, 5], columns `TRADE_COLUMNS`
-    "fills": "Mi",  # market, whole run 0 or 1: own fills since the previous decision or of the run, int64[n, 9], columns `FILL_COLUMNS`
+    "trades": "M",  # recorded trades since the previous decision, int64[n, 5], columns the fields of `codes.TRADE`
+    "fills": "Mi",  # market, whole run 0 or 1: own fills since the previous decision or of the run, records `codes.FILL`
     "ledger": "M",  # rows of lots of YES and NO, their costs, realised P&L, fees and unrealised P&L
 }
 #: Names of the calls of `Port.send`, likewise.
@@ -50,26 +50,9 @@ SENDS = {
     "quote_many": "pit",  # prices by market, lots, tag: ids, int64[T, 2]
     "timer": "i",  # time: empty text, or the reason for which no timer was set
 }
-#: Columns of trades, fills and order updates; all int64.
-TRADE_COLUMNS = ("time_ns", "ticker", "yes_price", "lots", "taker")
-FILL_COLUMNS = ("order", "ticker", "side", "action", "price", "lots", "fee", "role", "time_ns")
-UPDATE_COLUMNS = ("time_ns", "order", "status", "reason", "price", "lots", "filled", "ticker", "side", "action")
-#: Columns of the engine's orders that an agent sees.
-ORDER_COLUMNS = (
-    codes.O_TICKER,
-    codes.O_SIDE,
-    codes.O_ACTION,
-    codes.O_PRICE,
-    codes.O_COUNT,
-    codes.O_FILLED,
-    codes.O_STATUS,
-    codes.O_REASON,
-    codes.O_COST,
-    codes.O_FEES,
-)
-TICKER, SIDE, ACTION, PRICE, LOTS, FILLED, STATUS, REASON, COST, FEES = range(len(ORDER_COLUMNS))
-#: Order as a tuple of the values of `ORDER_COLUMNS`.
+#: Order as a tuple of the fields `codes.SHOWN`, and the places of these.
 Row = tuple[int, ...]
+TICKER, SIDE, ACTION, PRICE, LOTS, FILLED, STATUS, REASON, COST, FEES = range(len(codes.SHOWN))
 #: Rows of fills, order updates and trades, numbers of markets whose best prices changed, and times of due timers.
 News = tuple[Sequence[Any], Sequence[Any], Sequence[Any], list[int], list[int]]
 
@@ -121,6 +104,6 @@ def store_tag(tags: dict[int, str], orders: Any, tag: str) -> None:
                 tags.setdefault(number, tag)
 
 
-def rows_of(rows: np.ndarray, column: int, market: int) -> np.ndarray:
-    """Return the rows of a market, whose number is in a column; all rows for -1."""
-    return rows if market < 0 else rows[rows[:, column] == market]
+def rows_of(rows: np.ndarray, markets: np.ndarray, market: int) -> np.ndarray:
+    """Return the rows of a market, given the market of each row; all rows for -1."""
+    return rows if market < 0 else rows[markets == market]

@@ -222,12 +222,12 @@ class Book:
 
 
 def to_trades(tickers: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Trade]:
-    """Convert rows with the columns `port.TRADE_COLUMNS` to trades."""
+    """Convert records `codes.TRADE` to trades."""
     return [Trade(ts, tickers[code], price, CentiCents(DOLLAR - price), lots, SIDES[taker]) for ts, code, price, lots, taker in rows]
 
 
 def to_fills(tickers: Sequence[str], tags: Mapping[int, str], rows: Iterable[Sequence[Any]]) -> list[Fill]:
-    """Convert rows with the columns `port.FILL_COLUMNS` to fills. tags: labels by order id."""
+    """Convert records `codes.FILL` to fills. tags: labels by order id."""
     return [
         Fill(
             ts,
@@ -242,12 +242,12 @@ def to_fills(tickers: Sequence[str], tags: Mapping[int, str], rows: Iterable[Seq
             MicroDollars(cost(price, lots) * (1 - 2 * action)),
             tags.get(order, ""),
         )
-        for order, code, side, action, price, lots, fee, role, ts in rows
+        for order, code, side, action, price, lots, fee, role, ts, _ in rows
     ]
 
 
 def to_updates(tickers: Sequence[str], tags: Mapping[int, str], rows: Iterable[Sequence[Any]]) -> list[OrderUpdate]:
-    """Convert rows with the columns `port.UPDATE_COLUMNS` to order updates. tags: labels by order id."""
+    """Convert records `codes.UPDATE` to order updates. tags: labels by order id."""
     return [
         OrderUpdate(
             ts,

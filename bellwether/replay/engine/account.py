@@ -145,7 +145,7 @@ def book_fill(sim, o, price, lots, role, ts):
     market = markets_of(sim)[order.market]
     side, other = sides[2 * order.market + order.bid_side], sides[2 * order.market + 1 - order.bid_side]
     booked = own_price(order, price)
-    fee, rounding = fill_fee(market, role, order.action, booked, lots, ts, order.rounding)
+    fee, rounding = fill_fee(market, role, order.action, booked, lots, ts, np.int64(order.rounding))
     change = DOLLAR * min(other.position, lots) - price * lots
     if role == ROLE.MAKER and state.cash + change - fee < 0:
         return False
@@ -233,7 +233,7 @@ def update_reserves(sim, m):
 @inlined
 def compute_reserved_fee(sim, order, lots):
     """Compute the maker fee reserved for `lots` of an order: the fee of one fill at its price, without waiver or account rounding."""
-    return trade_fee(markets_of(sim)[order.market], ROLE.MAKER, order.price, lots)
+    return trade_fee(markets_of(sim)[order.market], ROLE.MAKER, np.int64(order.price), lots)
 
 
 @compiled

@@ -89,6 +89,7 @@ def _add_update(sim, order, o, time):
     row = updates_of(sim)[state.update_tail]
     row.time, row.order, row.status, row.reason = time, o, order.status, order.reason
     row.price, row.count, row.filled = order.price, order.count, order.filled
+    row.market, row.side, row.action = order.market, order.side, order.action
     state.update_tail += 1
 
 

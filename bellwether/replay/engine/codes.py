@@ -1,4 +1,4 @@
-"""Codes of the engine: times in force, statuses, reasons, and columns of its arrays."""
+"""Codes of the engine: times in force, statuses and reasons; and the records of its tables."""
 
 from __future__ import annotations
 
@@ -132,22 +132,37 @@ def _constants(kind: type[IntEnum]) -> Any:
 
 TIF, STATUS, ROLE, QUEUE, TICKER_STATUS, REASON = map(_constants, (Tif, Status, Role, Queue, TickerStatus, Reason))
 
-#: Columns of `orders`, the fields of `state.ORDER`.
-O_TICKER, O_SIDE, O_ACTION, O_PRICE, O_TIF, O_COUNT, O_FILLED, O_TAKEN = range(8)
-O_STATUS, O_REASON, O_SENT, O_ARRIVED, O_QUEUED, O_ENDED, O_COST, O_FEES, O_MID2, O_EXPIRES, O_TAG = range(8, 19)
-O_COLS = 28
 
-#: Columns of `fills`, the fields of `state.FILL`.
-F_ORDER, F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_LOTS, F_FEE, F_ROLE, F_TS, F_WAIT = range(10)
-F_COLS = 10
+def record(*groups: str) -> np.dtype:
+    """Create a record type of int64 fields. groups: names of fields, separated by spaces."""
+    return np.dtype([(name, np.int64) for group in groups for name in group.split()])
 
-#: Columns of `updates`, the fields of `state.UPDATE`.
-U_TIME, U_ORDER, U_STATUS, U_REASON, U_PRICE, U_COUNT, U_FILLED = range(7)
-U_COLS = 7
 
-#: Columns of `samples`, micro-dollars but for TS.
-S_TS, S_CASH, S_EQUITY, S_MID_EQUITY = range(4)
-S_COLS = 4
+def _packed_record(**groups: str) -> np.dtype:
+    """Create a record type of integer fields of several types. groups: names of fields by type, the widest type first."""
+    return np.dtype([(name, kind) for kind, names in groups.items() for name in names.split()], align=True)
+
+
+#: An order. As sent: market, side, action, price (0: market order), tif, count, expires, tag. filled, taken: lots filled, and of these as taker. sent,
+#: arrived, queued, ended: ns, -1 for not yet. cost: price x lots of the fills, at prices of the side as sent. mid2: best bid + best ask
+#: of that side at arrival, -1 without both. The rest is the engine's: the canonical bid (side, level, price), neighbours in the list of its side, lots
+#: ahead, rounding accumulator, maker fee reserved, and amendments in transit.
+ORDER = _packed_record(
+    int64="sent arrived queued ended expires cost fees tag reserved_fee",
+    int32="price count filled taken mid2 next prev ahead rounding",
+    int16="market level bid_price amends",
+    int8="side action tif status reason bid_side",
+)
+#: Fields of an order that its agent sees.
+SHOWN = ("market", "side", "action", "price", "count", "filled", "status", "reason", "cost", "fees")
+#: A fill. side, action as sent, price of that side; wait: ns in the queue, 0 for a taker.
+FILL = record("order market side action price lots fee role ts wait")
+#: State of an order after a change, and how it was sent.
+UPDATE = record("time order status reason price count filled market side action")
+#: Cash and equity at a time, ns.
+SAMPLE = record("ts cash equity mid_equity")
+#: A trade of the recorded market. price: of YES. taker_side: the side that the taker bought.
+TRADE = record("ts market price lots taker_side")
 
 #: Arguments of a command.
 R_COLS = 7

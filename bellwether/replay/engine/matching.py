@@ -35,7 +35,7 @@ def process_arrival(sim, o, ts):
     order.arrived = ts
     reason = _rejection_reason(sim, order, ts)
     if reason == REASON.NONE:
-        reason = execute_order(sim, o, order.count, ts)
+        reason = execute_order(sim, o, np.int64(order.count), ts)
     if reason != REASON.NONE:
         set_ended(order, STATUS.REJECTED, reason, ts)
 
@@ -162,7 +162,9 @@ def _rest_order(sim, o, lots, fee, ts):
     state, order = state_of(sim), orders_of(sim)[o]
     s = 2 * order.market + order.bid_side
     side = sides_of(sim)[s]
-    reserve = compute_reserve(sim, s, sides_of(sim)[s ^ 1].position, order.level, order.bid_price, lots, fee, ALL_LEVELS)
+    reserve = compute_reserve(
+        sim, s, sides_of(sim)[s ^ 1].position, np.int64(order.level), np.int64(order.bid_price), lots, fee, ALL_LEVELS
+    )
     reserved = state.reserved + reserve - side.reserve
     if state.cash < reserved:
         return REASON.INSUFFICIENT_CASH
@@ -195,7 +197,7 @@ def _walk_book(sim, o, lots, ts, commit):
     q = side.best
     if guarded:
         q = max(q, orders[side.head].level)
-    remaining, change, rounding, reached = lots, 0, order.rounding, DOLLAR
+    remaining, change, rounding, reached = lots, 0, np.int64(order.rounding), DOLLAR
     while q >= limit and remaining > 0:
         size = min(remaining, shown[side.book + q])
         own = first_order_at(sim, s, q) if guarded else -1
@@ -260,7 +262,9 @@ def _is_affordable(sim, order, filled, change, rest, fee, reached):
         own, opposite = own + filled - pairs, opposite - pairs
         cash += change
     if rest > 0 or filled > 0:
-        reserved += compute_reserve(sim, s, opposite, order.level, order.bid_price, rest, fee, ALL_LEVELS) - sides[s].reserve
+        reserved += (
+            compute_reserve(sim, s, opposite, np.int64(order.level), np.int64(order.bid_price), rest, fee, ALL_LEVELS) - sides[s].reserve
+        )
     if filled > 0 or reached < DOLLAR:
         reserved += compute_reserve(sim, s ^ 1, own, NO_ORDER, NO_ORDER, NO_ORDER, NO_ORDER, reached) - sides[s ^ 1].reserve
     return cash - reserved >= 0

@@ -169,7 +169,7 @@ def _fill_resting(sim, o, lots, ts):
     if size <= 0:
         return 0
     state.sweep = 1
-    if not book_fill(sim, o, order.bid_price, size, ROLE.MAKER, ts):
+    if not book_fill(sim, o, np.int64(order.bid_price), size, ROLE.MAKER, ts):
         _set_over(sim, order, STATUS.CANCELLED, REASON.INSUFFICIENT_CASH, ts)
         return 0
     order.reserved_fee = compute_reserved_fee(sim, order, order.count - order.filled)

@@ -55,6 +55,7 @@ from bellwether.replay.engine.state import (
 _BUY = np.int64(BUY)
 #: All markets, or all orders.
 _ALL = np.int64(-1)
+_LARGEST = np.int64(2**31 - 1)
 
 
 @inlined
@@ -101,6 +102,12 @@ def send_message(sim, kind, order, price, lots):
         message.at = first_after(ts_of(sim), state.cursor, time)
 
 
+@inlined
+def _fit(value, most):
+    """Limit a value to what the order's record can store. Orders with values beyond that are rejected."""
+    return min(max(value, -most), most)
+
+
 @compiled
 def place_order(sim, m, side, action, price, lots, tif, expires):
     """Send an order. Returns its number, or NONE if it is not recorded."""
@@ -111,10 +118,11 @@ def place_order(sim, m, side, action, price, lots, tif, expires):
         return NONE
     order = orders[o]
     order.market = m if 0 <= m < state.tickers else NONE
-    order.side, order.action, order.price, order.tif, order.count, order.expires = side, action, price, tif, lots, expires
+    order.side, order.action, order.tif, order.expires = _fit(side, 127), _fit(action, 127), _fit(tif, 127), expires
+    order.price, order.count = _fit(price, _LARGEST), _fit(lots, _LARGEST)
     order.status, order.reason, order.sent, order.tag, order.amends = STATUS.PENDING, 0, state.now, 0, 0
     order.arrived = order.queued = order.ended = order.mid2 = order.next = order.prev = NONE
-    order.bid_side = side if action == 0 else 1 - side
+    order.bid_side = order.side if action == 0 else 1 - order.side
     order.level = order.bid_price = 0
     if order.market >= 0 and 0 <= side <= 1:
         set_bid_price(sim, order)

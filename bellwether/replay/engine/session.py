@@ -10,10 +10,10 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.lib.recfunctions import structured_to_unstructured
 
 from bellwether.errors import ConfigError
 from bellwether.replay.engine.callbacks import callback_addresses, collect_callback_errors
@@ -26,6 +26,7 @@ from bellwether.replay.engine.codes import (
     QUOTE,
     QUOTE_BATCH,
     R_COLS,
+    SHOWN,
     STEP,
     VALUE,
     Queue,
@@ -41,7 +42,6 @@ from bellwether.replay.engine.state import (
     MARKET,
     NEVER,
     NO_BOOK_YET,
-    ORDER,
     PARAMS_WORD,
     SIDE,
     STATE,
@@ -55,24 +55,20 @@ from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.tape.layout import Tape
 from bellwether.units import CentiCents, Lots, MicroDollars
 
+#: Fields of an order in the order of their columns in digests.
+_DIGESTED = [
+    "market", "side", "action", "price", "tif", "count", "filled", "taken", "status", "reason", "sent", "arrived", "queued", "ended", "cost",
+    "fees", "mid2", "expires", "tag", "bid_side", "level", "bid_price", "next", "prev", "ahead", "rounding", "reserved_fee", "amends",
+]  # fmt: skip
 #: Layout of a command in a row of the batch.
 _ROW, _ZEROS = struct.Struct(f"={R_COLS}q"), (0,) * R_COLS
 #: Rows of the arrays that a run fills, besides orders. Memory that is never written is free.
 ROWS = {"fills": 1 << 22, "messages": 1 << 20, "updates": 1 << 22}
 
 
-def field_columns(record: np.dtype) -> Any:
-    """Map each field of a record to its column when the record is viewed as a row of integers."""
-    fields: Any = record.fields
-    return SimpleNamespace(**{name: fields[name][1] // 8 for name in record.names or ()})
-
-
-STATE_AT, SIDE_AT, MARKET_AT, ORDER_AT = map(field_columns, (STATE, SIDE, MARKET, ORDER))
-
-
 def new_rows(name: str, rows: int) -> np.ndarray:
-    """Return the array `name` with a number of rows of zeros, int64[rows, fields]."""
-    return np.zeros((rows, ARRAYS[name].itemsize // 8), np.int64)
+    """Return the array `name` with a number of rows of zeros."""
+    return np.zeros(rows, ARRAYS[name])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +78,7 @@ class ReplayOutcome:
     bankroll: initial cash. cash, realised, fees: of the account. equity: at the liquidation side. mid_equity: at mid. positions, basis:
     int64[T, 2], positions that the tape does not settle, and their cost. unrealised: int64[T], their mark less that cost. earned, settled: int64[T],
     realised P&L of each market, and its part from settlement; neither is in the digest. steps: decisions.
-    refused: orders that were not logged. orders, fills, samples: int64[n, `O_COLS`, `F_COLS`, `S_COLS`].
+    refused: orders that were not logged. orders, fills, samples: records `codes.ORDER`, `FILL` and `SAMPLE`.
     """
 
     bankroll: MicroDollars
@@ -111,7 +107,8 @@ class ReplayOutcome:
         """Compute the SHA-256, in hex, of all numbers: the same on every machine for the same tape, rules, settings and orders."""
         numbers = [self.bankroll, self.cash, self.realised, self.fees, self.equity, self.mid_equity, self.steps, self.refused]
         digest = hashlib.sha256(np.array(numbers, "<i8").tobytes())
-        for array in (self.positions, self.basis, self.unrealised, self.orders, self.fills, self.samples):
+        tables = (structured_to_unstructured(table, np.int64) for table in (self.orders[_DIGESTED], self.fills, self.samples))
+        for array in (self.positions, self.basis, self.unrealised, *tables):
             digest.update(np.array(array.shape, "<i8").tobytes())
             digest.update(np.ascontiguousarray(array, "<i8").tobytes())
         return digest.hexdigest()
@@ -123,7 +120,9 @@ class Session:
     A session is not thread-safe, but several sessions may run in threads, since compiled calls release the GIL.
 
     Codes: ticker = its index in `tape.tickers`; side YES 0, NO 1; action BUY 0, SELL 1; tif `codes.Tif`. Units: $0.0001, lots,
-    micro-dollars, ns UTC. Arrays are read-only views of the present state, except `orders` and `fills`: read these again after a step. Settings that are not set have the values of `BacktestSettings.complete`.
+    micro-dollars, ns UTC. Arrays are read-only views of
+    the present state, except `orders` and `fills`: read these again after a step. Settings that are not set have the values of
+    `BacktestSettings.complete`.
     Raises `ConfigError` for settings that do not fit the tape or the rules.
     """
 
@@ -157,27 +156,25 @@ class Session:
             "noted": new_rows("noted", 0),
             "trades": new_rows("trades", 0),
         }
-        #: Flat, indexed by `STATE_AT`.
         self._state = state[0]
+        self._shown_orders = self._arrays["orders"][list(SHOWN)]
         self._words = np.zeros(WORDS, np.int64)
         self._words[ENTRY_WORD] = engine_address()
         for name, array in self._arrays.items():
             self._set(name, array)
         #: Best displayed bids in $0.0001, int64[T, 2], 0 for none.
-        self.best = _read_only(sides[:, SIDE_AT.price].reshape(-1, 2))
+        self.best = _read_only(sides["price"].reshape(-1, 2))
         #: Lots held, int64[T, 2].
-        self.positions = _read_only(sides[:, SIDE_AT.position].reshape(-1, 2))
+        self.positions = _read_only(sides["position"].reshape(-1, 2))
         #: Last uncancelled orders of `quote` by market and side, int64[2 x T], -1 for none; they may have ended since.
-        self.quoted = _read_only(sides[:, SIDE_AT.quote])
-        #: Number of fills, as a bound method of the array for speed.
-        self.fill_count: Callable[[], int] = partial(self._state.item, STATE_AT.fills)
+        self.quoted = _read_only(sides["quote"])
         #: Bits of `codes.TickerStatus`, int64[T], 0 for open with a book.
-        self.status = _read_only(self._arrays["markets"][:, MARKET_AT.status])
+        self.status = _read_only(self._arrays["markets"]["status"])
 
     def levels(self, ticker: int, side: int, depth: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return (prices in $0.0001, lots) of the displayed bids of a side, best first: int64[k] each, at most `depth`."""
         prices = self.tape.levels[ticker]
-        first, best = self._arrays["sides"][2 * ticker + side, [SIDE_AT.book, SIDE_AT.best]].tolist()
+        first, best = self._arrays["sides"][["book", "best"]].item(2 * ticker + side)
         lots = self._arrays["shown"][first : first + best + 1][::-1]
         depths = np.flatnonzero(lots)[:depth]
         return prices[best - depths], lots[depths]
@@ -186,8 +183,8 @@ class Session:
     def sizes(self) -> np.ndarray:
         """Lots at the best displayed bids, int64[T, 2], 0 for none."""
         sides = self._arrays["sides"]
-        best = sides[:, SIDE_AT.best]
-        return np.where(best > 0, self._arrays["shown"][sides[:, SIDE_AT.book] + best], 0).reshape(-1, 2)
+        best = sides["best"]
+        return np.where(best > 0, self._arrays["shown"][sides["book"] + best], 0).reshape(-1, 2)
 
     # The clock
 
@@ -204,7 +201,7 @@ class Session:
         Raises `ConfigError` when the run has more rows than `ROWS`.
         """
         stop = int(command(self._words, STEP, 0, 0))
-        if not stop and self._state[STATE_AT.full]:
+        if not stop and self._state["full"]:
             most = ", ".join(f"{rows:,} {name}" for name, rows in ROWS.items())
             raise ConfigError(f"running an agent: it needs more rows than there are ({most}); split the episode or trade fewer markets")
         return stop
@@ -221,9 +218,9 @@ class Session:
         changes. The events of the instant are processed before; `now` is later by the latency of market data. Raises `ConfigError` after
         the first step.
         """
-        if self._state[STATE_AT.stop] or self._state[STATE_AT.cursor]:
+        if self._state["stop"] or self._state["cursor"]:
             raise ConfigError("requesting stops at news: the replay has begun; request them before its first step")
-        self._state[STATE_AT.watch] |= WATCH_FILLS * fills | WATCH_ORDERS * orders
+        self._state["watch"] |= WATCH_FILLS * fills | WATCH_ORDERS * orders
         if orders:
             self._set("updates", new_rows("updates", ROWS["updates"]))
             self._set("noted", new_rows("noted", self.settings.max_orders))
@@ -232,17 +229,17 @@ class Session:
 
     def report_fills(self) -> int:
         """Mark all fills as reported, so that `advance` stops only for later fills. Returns the number of fills."""
-        self._state[STATE_AT.fills_reported] = count = self.fill_count()
+        self._state["fills_reported"] = count = self.fill_count
         return count
 
     def updates(self) -> np.ndarray:
-        """Return the order updates since this method was last called, int64[n, U_COLS], columns `codes.U_*`.
+        """Return the order updates since this method was last called, as records `codes.UPDATE`.
 
         Only if `stop_at_news` requested order updates.
         """
         state = self._state
-        rows = self._arrays["updates"][state[STATE_AT.update_head] : state[STATE_AT.update_tail]].copy()
-        state[[STATE_AT.update_head, STATE_AT.update_tail, STATE_AT.updates_reported]] = 0
+        rows = self._arrays["updates"][state["update_head"] : state["update_tail"]].copy()
+        state["update_head"] = state["update_tail"] = state["updates_reported"] = 0
         return rows
 
     def set_timer(self, time: int) -> None:
@@ -253,17 +250,17 @@ class Session:
         if time <= self.now:
             raise ConfigError(f"setting a timer: {time} is not later than now ({self.now}); give a later time")
         delayed = time if time == NEVER else time - self.settings.data_latency
-        self._state[STATE_AT.timer], self._state[STATE_AT.timer_at] = delayed, -1
+        self._state["timer"], self._state["timer_at"] = delayed, -1
 
     @property
     def now(self) -> int:
         """Time of the last decision, ns UTC; the episode's start before the first."""
-        return int(self._state[STATE_AT.now])
+        return int(self._state["now"])
 
     @property
     def step_index(self) -> int:
         """Number of the last decision, from 0; -1 before the first."""
-        return int(self._state[STATE_AT.step]) - 1
+        return int(self._state["step"]) - 1
 
     @cached_property
     def decisions(self) -> np.ndarray:
@@ -274,7 +271,7 @@ class Session:
     @property
     def over(self) -> bool:
         """True if the tape is processed to its end."""
-        return bool(self._state[STATE_AT.over])
+        return bool(self._state["over"])
 
     def run_compiled(
         self,
@@ -290,9 +287,9 @@ class Session:
         from the episode's start on. An error in a callback ends the strategy and is raised.
         """
         self._call_back(callbacks, params, trades)
-        with collect_callback_errors(partial(self._state.__setitem__, STATE_AT.failed, 1)) as raised:
+        with collect_callback_errors(partial(self._state.__setitem__, "failed", 1)) as raised:
             strategy(self._words, params)
-        self._state[[STATE_AT.callbacks, STATE_AT.failed]] = 0
+        self._state["callbacks"] = self._state["failed"] = 0
         if raised:
             raise raised[0]
         while self.step():
@@ -305,11 +302,11 @@ class Session:
         addresses = callback_addresses(callbacks, params)
         self._words[CALLBACK_WORDS : CALLBACK_WORDS + len(addresses)] = addresses
         self._words[PARAMS_WORD : PARAMS_WORD + 2] = params.ctypes.data, len(params)
-        self._state[STATE_AT.callbacks] = sum(1 << number for number, address in enumerate(addresses.tolist()) if address)
+        self._state["callbacks"] = sum(1 << number for number, address in enumerate(addresses.tolist()) if address)
         if trades is not None:
             self._set("trades", np.ascontiguousarray(trades, np.int64))
             first = self.tape.start - self.settings.data_latency
-            self._state[[STATE_AT.trades_at, STATE_AT.trades_end]] = np.searchsorted(trades[:, 0], first, side="right")
+            self._state["trades_at"] = self._state["trades_end"] = np.searchsorted(trades[:, 0], first, side="right")
 
     # Orders
 
@@ -348,18 +345,18 @@ class Session:
         """Quote all markets as `quote` does, at prices int64[T, 2] by ticker and side."""
         if prices.shape != self.best.shape or prices.dtype.kind not in "iu":
             raise ConfigError(f"quoting: the prices are {prices.dtype} of shape {prices.shape}; give integers of shape {self.best.shape}")
-        self._arrays["batch"][: len(prices), :2] = prices
+        self._arrays["batch"]["market"][: len(prices)], self._arrays["batch"]["side"][: len(prices)] = prices.T
         command(self._words, QUOTE_BATCH, len(prices), lots)
 
     def resting(self, ticker: int = -1) -> list[int]:
         """Return the numbers of the resting orders by ticker, canonical side and price-time priority."""
         chosen = slice(None) if ticker < 0 else slice(2 * ticker, 2 * ticker + 2)
-        numbers, following = list[int](), self._arrays["orders"].item
-        for head in self._arrays["sides"][chosen, SIDE_AT.head].tolist():
+        numbers, following = list[int](), self._arrays["orders"]["next"].item
+        for head in self._arrays["sides"]["head"][chosen].tolist():
             order = head
             while order >= 0:
                 numbers.append(order)
-                order = following(order, ORDER_AT.next)
+                order = following(order)
         return numbers
 
     # Money
@@ -367,17 +364,17 @@ class Session:
     @property
     def cash(self) -> MicroDollars:
         """Cash, micro-dollars."""
-        return self._state.item(STATE_AT.cash)
+        return int(self._state["cash"])
 
     @property
     def reserved(self) -> MicroDollars:
         """Cash reserved for resting orders and short positions, micro-dollars."""
-        return self._state.item(STATE_AT.reserved)
+        return int(self._state["reserved"])
 
     @property
     def available(self) -> MicroDollars:
         """Cash that is not reserved, micro-dollars."""
-        return self._state.item(STATE_AT.cash) - self._state.item(STATE_AT.reserved)
+        return int(self._state["cash"]) - int(self._state["reserved"])
 
     def equity(self) -> MicroDollars:
         """Return cash plus positions at the liquidation side (bid if long, ask if short), micro-dollars."""
@@ -387,30 +384,44 @@ class Session:
     def mid_equity(self) -> MicroDollars:
         """Return cash plus positions at mid, micro-dollars."""
         self._command(VALUE)
-        return self._state.item(STATE_AT.mid_equity)
+        return int(self._state["mid_equity"])
 
     @property
     def ledger(self) -> np.ndarray:
         """Cost of YES and of NO (below 0 for a short), realised P&L without fees, and fees of each market: int64[T, 4], micro-dollars."""
         sides, markets = self._arrays["sides"], self._arrays["markets"]
-        return _read_only(np.column_stack([sides[:, SIDE_AT.basis].reshape(-1, 2), markets[:, [MARKET_AT.realised, MARKET_AT.paid]]]))
+        return _read_only(np.column_stack([sides["basis"].reshape(-1, 2), markets["realised"], markets["paid"]]))
 
     # Tables
 
     @property
     def orders(self) -> np.ndarray:
-        """Orders so far, int64[n, O_COLS], columns `codes.O_*`, one row per order in order of sending."""
-        return _read_only(self._arrays["orders"][: self._state[STATE_AT.orders]])
+        """Orders so far, records `codes.ORDER` in order of sending."""
+        return _read_only(self._arrays["orders"][: self._state["orders"]])
 
     @property
     def fills(self) -> np.ndarray:
-        """Fills so far, int64[m, F_COLS], columns `codes.F_*`, in order of booking."""
-        return _read_only(self._arrays["fills"][: self._state[STATE_AT.fills]])
+        """Fills so far, records `codes.FILL` in order of booking."""
+        return _read_only(self._arrays["fills"][: self._state["fills"]])
+
+    @property
+    def order_count(self) -> int:
+        """Number of orders so far."""
+        return int(self._state["orders"])
+
+    @property
+    def fill_count(self) -> int:
+        """Number of fills so far."""
+        return int(self._state["fills"])
 
     @property
     def fills_before(self) -> tuple[int, int]:
         """Numbers of fills at the last but one and at the last decision."""
-        return int(self._state[STATE_AT.fills_before]), int(self._state[STATE_AT.fills_then])
+        return int(self._state["fills_before"]), int(self._state["fills_then"])
+
+    def order(self, number: int) -> tuple[int, ...] | None:
+        """Return what the agent sees of an order, the fields `codes.SHOWN`; None for an unknown number."""
+        return self._shown_orders.item(number) if 0 <= number < self._state["orders"] else None
 
     def result(self) -> ReplayOutcome:
         """Build the outcome of the replay. Raises `ConfigError` before the end: call `step` until it returns False."""
@@ -420,15 +431,15 @@ class Session:
         state, sides, markets = self._state, self._arrays["sides"], self._arrays["markets"]
 
         def money(name: str) -> MicroDollars:
-            return MicroDollars(int(state[getattr(STATE_AT, name)]))
+            return MicroDollars(int(state[name]))
 
         def rows(name: str) -> np.ndarray:
-            used = self._arrays[name][: state[getattr(STATE_AT, name)]]
+            used = self._arrays[name][: state[name]]
             used.flags.writeable = False
             return used
 
         def pairs(name: str) -> np.ndarray:
-            return sides[:, getattr(SIDE_AT, name)].reshape(-1, 2).copy()
+            return sides[name].reshape(-1, 2).copy()
 
         positions, basis, bids = pairs("position"), pairs("basis"), pairs("price")
         return ReplayOutcome(
@@ -441,10 +452,10 @@ class Session:
             positions=positions,
             basis=basis,
             unrealised=(positions * bids - basis).sum(axis=1),
-            earned=markets[:, MARKET_AT.realised].copy(),
-            settled=markets[:, MARKET_AT.settled].copy(),
-            steps=int(state[STATE_AT.step]),
-            refused=int(state[STATE_AT.refused]),
+            earned=markets["realised"].copy(),
+            settled=markets["settled"].copy(),
+            steps=int(state["step"]),
+            refused=int(state["refused"]),
             orders=rows("orders"),
             fills=rows("fills"),
             samples=rows("samples"),
@@ -481,7 +492,7 @@ def new_sides(tape: Tape) -> tuple[np.ndarray, int]:
     sides["meets"] = NEVER
     sides["prices"] = np.repeat(tape.starts, 2)
     sides["head"] = sides["quote"] = -1
-    return _integer_rows(sides), int(counts.sum())
+    return sides, int(counts.sum())
 
 
 def new_markets(tape: Tape, rules: RuleSet) -> np.ndarray:
@@ -495,7 +506,7 @@ def new_markets(tape: Tape, rules: RuleSet) -> np.ndarray:
     units = tape.units if len(tape.units) else np.tile(np.array(rules.units, np.int64), (len(markets), 1))
     for name, column in zip(UNITS, units.T, strict=True):
         markets[name] = column
-    return _integer_rows(markets)
+    return markets
 
 
 def new_state(tape: Tape, rules: RuleSet, settings: BacktestSettings) -> np.ndarray:
@@ -513,7 +524,7 @@ def new_state(tape: Tape, rules: RuleSet, settings: BacktestSettings) -> np.ndar
     state["cancel_maker"], state["taker_only"] = settings.self_trade == "cancel_maker", settings.execution == "taker_only"
     for name in ("order_latency", "data_latency", "max_orders", "max_resting"):
         state[name] = getattr(settings, name)
-    return _integer_rows(states)
+    return states
 
 
 #: Names of queue models, with the minimum and maximum of the number that follows a colon.
@@ -536,8 +547,3 @@ def parse_queue(name: str | None) -> tuple[Queue, int]:
         f"reading a queue model: found {name!r:.60}; give trade_only, proportional, proportional:E with an exponent from 1 to 100, "
         "optimistic, or sampled:K with the number of a history"
     )
-
-
-def _integer_rows(records: np.ndarray) -> np.ndarray:
-    """View records as rows of integers without a copy."""
-    return records.view(np.int64).reshape(len(records), records.dtype.itemsize // 8)

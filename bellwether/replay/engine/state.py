@@ -3,7 +3,7 @@
 The *words* (`sim`) are an array that contains the address and length of every other array. Strategies do not contain the engine: they call
 it by the address in the first word, so they stay small and compile fast.
 
-All fields are int64. Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars, times in ns UTC. A *level* is the
+Fields are int64, but for those of an order. Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars, times in ns UTC. A *level* is the
 number of a price in its market's list: 1 for the lowest, 0 for none; a dollar follows the highest. Level l of YES and level n + 1 - l of NO
 are one price.
 """
@@ -19,6 +19,7 @@ from numba.core import cgutils
 from numba.core.typing import signature
 from numba.extending import intrinsic
 
+from bellwether.replay.engine.codes import FILL, ORDER, SAMPLE, TRADE, UPDATE, record
 from bellwether.replay.engine.compilation import inlined
 from bellwether.replay.tape.layout import FEE_COLS, UNIT_COLS
 
@@ -28,13 +29,8 @@ NEVER = 2**63 - 1
 NO_BOOK_YET = 1 << 30
 
 
-def _record(*groups: str) -> np.dtype:
-    """Create a record type of int64 fields. groups: names of fields, separated by spaces."""
-    return np.dtype([(name, np.int64) for group in groups for name in group.split()])
-
-
 #: Account, clock, settings, and the number of used rows of each array.
-STATE = _record(
+STATE = record(
     # Clock: next event, engine time, time of the decision, decisions so far, next row of the schedule, last time of the tape.
     "cursor time now step stop last over timer timer_at",
     "tickers grid_width orders fills samples message_head message_tail full failed refused",
@@ -54,9 +50,9 @@ STATE = _record(
 #: A market. levels: n. prices, numbers, grid: first place of its levels in `prices`, of the level of each price in `numbers`, of its grid in `grids`.
 MARKET = np.dtype(
     [
-        *_record("status levels prices numbers grid flagged realised settled paid moved").descr,
+        *record("status levels prices numbers grid flagged realised settled paid moved").descr,
         ("fees", np.int64, (FEE_COLS,)),
-        *_record("min_lots lot_step fee_unit balance_unit rebate_unit rebate_above").descr,
+        *record("min_lots lot_step fee_unit balance_unit rebate_unit rebate_above").descr,
     ]
 )
 assert len(MARKET.names or ()) == 11 + UNIT_COLS
@@ -64,34 +60,18 @@ assert len(MARKET.names or ()) == 11 + UNIT_COLS
 #: One side of a market, at 2 x market + side. book: first place of its levels in `shown`. best: best displayed level, price: its price. meets: level
 #: from which a displayed bid meets an own order of the other side. head, top: best own order, and its level; own: number of own orders. prices: as of
 #: its market. quote: the order that is the side's quote. reported_best: best level that a compiled agent was last called for.
-SIDE = _record("book best price meets top prices head own reserve position basis reported_best quote")
-
-#: An order. As sent: market, side, action, price (0: market order), tif, count, expires, tag. filled, taken: lots filled, and of these as taker. sent,
-#: arrived, queued, ended: ns, -1 for not yet. cost: price x lots of the fills, at prices of the side as sent. mid2: best bid + best ask
-#: of that side at arrival, -1 without both. The rest is the engine's: the canonical bid (side, level, price), neighbours in the list of its side, lots
-#: ahead, rounding accumulator, maker fee reserved, and amendments in transit.
-ORDER = _record(
-    "market side action price tif count filled taken status reason sent arrived queued ended cost fees mid2 expires tag",
-    "bid_side level bid_price next prev ahead rounding reserved_fee amends",
-)
-
-#: A fill. side, action as sent, price of that side; wait: ns in the queue, 0 for a taker.
-FILL = _record("order market side action price lots fee role ts wait")
+SIDE = record("book best price meets top prices head own reserve position basis reported_best quote")
 
 #: A message in transit, with its arrival time and tape index.
-MESSAGE = _record("kind order price lots time at")
+MESSAGE = record("kind order price lots time at")
 PLACE_MESSAGE, CANCEL_MESSAGE, AMEND_MESSAGE, CANCEL_ALL_MESSAGE = (np.int64(kind) for kind in range(4))
 #: Value of an argument or a field of a message without a meaning.
 UNUSED = np.int64(0)
 
-#: State of an order after a change.
-UPDATE = _record("time order status reason price count filled")
 #: An open order as of the last call of `record_updates`.
-NOTED = _record("order status price count filled")
-SAMPLE = _record("ts cash equity mid_equity")
-TRADE = _record("ts market price lots taker_side")
-STOP = _record("at ts kind")
-REQUEST = _record("market side action price lots tif expires")
+NOTED = record("order status price count filled")
+STOP = record("at ts kind")
+REQUEST = record("market side action price lots tif expires")
 
 WATCH_FILLS, WATCH_ORDERS = 1, 2
 

@@ -28,8 +28,6 @@ UNKNOWN = "unknown"
 
 #: Micro-dollars of a contract per $0.0001.
 _UNIT = MICROS // DOLLAR
-#: Maximum size in the tables, in lots; only refused orders exceed it.
-_MOST_LOTS = 10**18 - 1
 
 
 def frames(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
@@ -57,29 +55,29 @@ def backtests(runs: Iterable[RunRecord], known_at: datetime | None = None) -> pl
 def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
     """Build the rows of replay/orders.
 
-    Sizes above the table's maximum are clipped, and invalid prices are null; only refused orders have them.
+    Invalid prices, which only refused orders have, are null.
     """
     rows = backtest.outcome.orders
-    price, count = rows[:, codes.O_PRICE], np.clip(rows[:, codes.O_COUNT], -_MOST_LOTS, _MOST_LOTS)
-    reason, status, tags = rows[:, codes.O_REASON], rows[:, codes.O_STATUS], rows[:, codes.O_TAG].tolist()
+    price, mid2 = (rows[name].astype(np.int64) for name in ("price", "mid2"))
+    reason, status, tags = rows["reason"], rows["status"], rows["tag"].tolist()
     columns: dict[str, pl.Series | np.ndarray] = {
         "order_id": np.arange(len(rows)),
-        "ticker": _names_of(rows[:, codes.O_TICKER], backtest.tape.tickers),
-        "side": _names_of(rows[:, codes.O_SIDE], SIDES),
-        "action": _names_of(rows[:, codes.O_ACTION], ACTIONS),
-        "time_in_force": _names_of(rows[:, codes.O_TIF], list(TIFS)),
+        "ticker": _names_of(rows["market"], backtest.tape.tickers),
+        "side": _names_of(rows["side"], SIDES),
+        "action": _names_of(rows["action"], ACTIONS),
+        "time_in_force": _names_of(rows["tif"], list(TIFS)),
         "price": prices_of(np.where((price > 0) & (price <= DOLLAR), price * _UNIT, NONE)),
-        "size": sizes_of(count),
-        "filled": sizes_of(rows[:, codes.O_FILLED]),
-        "filled_as_taker": sizes_of(rows[:, codes.O_TAKEN]),
+        "size": sizes_of(rows["count"]),
+        "filled": sizes_of(rows["filled"]),
+        "filled_as_taker": sizes_of(rows["taken"]),
         "status": _names_of(status, STATUSES),
         "reason": _reasons(reason, status),
-        "sent_at": instants_of(rows[:, codes.O_SENT]),
-        "arrived_at": instants_of(rows[:, codes.O_ARRIVED]),
-        "ended_at": instants_of(rows[:, codes.O_ENDED]),
-        "mid": prices_of(np.where(rows[:, codes.O_MID2] >= 0, rows[:, codes.O_MID2] * _UNIT // 2, NONE)),
-        "cost": _money(np.where(rows[:, codes.O_ACTION] == codes.SELL, -1, 1) * rows[:, codes.O_COST]),
-        "fees": _money(rows[:, codes.O_FEES]),
+        "sent_at": instants_of(rows["sent"]),
+        "arrived_at": instants_of(rows["arrived"]),
+        "ended_at": instants_of(rows["ended"]),
+        "mid": prices_of(np.where(mid2 >= 0, mid2 * _UNIT // 2, NONE)),
+        "cost": _money(np.where(rows["action"] == codes.SELL, -1, 1) * rows["cost"]),
+        "fees": _money(rows["fees"]),
         "tag": pl.Series(
             [backtest.tags.get(number) or (str(tag) if tag else None) for number, tag in enumerate(tags)],
             dtype=pl.String,
@@ -91,19 +89,19 @@ def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
 def fills(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
     """Build the rows of replay/fills, with the markouts of every fill."""
     rows = backtest.outcome.fills
-    wait = rows[:, codes.F_WAIT] / SECOND
+    wait = rows["wait"] / SECOND
     columns: dict[str, pl.Series | np.ndarray] = {
         "fill_id": np.arange(len(rows)),
-        "order_id": rows[:, codes.F_ORDER],
-        "ticker": _names_of(rows[:, codes.F_TICKER], backtest.tape.tickers),
-        "side": _names_of(rows[:, codes.F_SIDE], SIDES),
-        "action": _names_of(rows[:, codes.F_ACTION], ACTIONS),
-        "role": _names_of(rows[:, codes.F_ROLE], ROLES),
-        "price": prices_of(rows[:, codes.F_PRICE] * _UNIT),
-        "size": sizes_of(rows[:, codes.F_LOTS]),
-        "fee": _money(rows[:, codes.F_FEE]),
-        "filled_at": instants_of(rows[:, codes.F_TS]),
-        "queue_wait": pl.Series(np.where(rows[:, codes.F_ROLE] == Role.MAKER, wait, np.nan)).fill_nan(None),
+        "order_id": rows["order"],
+        "ticker": _names_of(rows["market"], backtest.tape.tickers),
+        "side": _names_of(rows["side"], SIDES),
+        "action": _names_of(rows["action"], ACTIONS),
+        "role": _names_of(rows["role"], ROLES),
+        "price": prices_of(rows["price"] * _UNIT),
+        "size": sizes_of(rows["lots"]),
+        "fee": _money(rows["fee"]),
+        "filled_at": instants_of(rows["ts"]),
+        "queue_wait": pl.Series(np.where(rows["role"] == Role.MAKER, wait, np.nan)).fill_nan(None),
     }
     values = markouts(backtest.tape, rows, HORIZONS)
     columns |= {f"markout_{seconds}s": prices_of(values[:, column]) for column, seconds in enumerate(HORIZONS)}
@@ -113,14 +111,14 @@ def fills(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame
 def equity(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
     """Build the rows of replay/equity: the bankroll at the start, then the samples."""
     rows = backtest.outcome.samples
-    opening = np.full((1, rows.shape[1]), backtest.bankroll, rows.dtype)
-    opening[0, codes.S_TS] = backtest.tape.start
+    opening = np.array([(backtest.tape.start, *[backtest.bankroll] * 3)], rows.dtype)
     rows = np.concatenate((opening, rows))
-    money = {"cash": codes.S_CASH, "equity": codes.S_EQUITY, "equity_mid": codes.S_MID_EQUITY}
     columns: dict[str, pl.Series | np.ndarray] = {
         "sample": np.arange(len(rows)),
-        "at": instants_of(rows[:, codes.S_TS]),
-        **{name: _money(rows[:, column]) for name, column in money.items()},
+        "at": instants_of(rows["ts"]),
+        "cash": _money(rows["cash"]),
+        "equity": _money(rows["equity"]),
+        "equity_mid": _money(rows["mid_equity"]),
     }
     return _build_frame(EQUITY, backtest, columns, known_at)
 
@@ -130,15 +128,15 @@ def market_pnl(backtest: RunRecord, known_at: datetime | None = None) -> pl.Data
     exactly to the P&L of the backtest.
     """
     outcome, fills = backtest.outcome, backtest.outcome.fills
-    markets, own = np.unique(fills[:, codes.F_TICKER], return_inverse=True)
+    markets, own = np.unique(fills["market"], return_inverse=True)
 
     def sum_by_market(values: np.ndarray) -> np.ndarray:
         sums = np.zeros(len(markets), np.int64)
         np.add.at(sums, own, values)
         return sums
 
-    raised = (fills[:, codes.F_SIDE] == YES) == (fills[:, codes.F_ACTION] == BUY)
-    lots, fees = fills[:, codes.F_LOTS], sum_by_market(fills[:, codes.F_FEE])
+    raised = (fills["side"] == YES) == (fills["action"] == BUY)
+    lots, fees = fills["lots"], sum_by_market(fills["fee"])
     earned, settled, unrealised = (column[markets] for column in (outcome.earned, outcome.settled, outcome.unrealised))
     positions, is_paid = outcome.positions[markets], payments(backtest.tape)[markets] != NEVER
     columns: dict[str, pl.Series | np.ndarray] = {

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether.replay.engine.codes import F_ACTION, F_PRICE, F_SIDE, F_TICKER, F_TS
 from bellwether.replay.engine.compilation import compiled_allocating
 from bellwether.replay.tape.layout import CLOSE, INVALID, KIND_MASK, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, cache_per_tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
@@ -83,21 +82,21 @@ def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarra
 
     Args:
         tape: Tape of the fills.
-        fills: Fills of the engine, int64[m, F_COLS].
+        fills: Fills of the engine, records `codes.FILL`.
         seconds: Horizons, seconds.
     """
     tops, paid_at = tops_of(tape), payments(tape)
     horizons = np.array([second * SECOND for second in seconds], np.int64)
     result = np.full((len(fills), len(horizons)), NONE, np.int64)
-    for market in np.unique(fills[:, F_TICKER]).tolist():
-        rows = np.flatnonzero(fills[:, F_TICKER] == market)
+    for market in np.unique(fills["market"]).tolist():
+        rows = np.flatnonzero(fills["market"] == market)
         own, times = fills[rows], tops.ts[tops.first[market] : tops.first[market + 1]]
-        at = own[:, F_TS, None] + horizons
+        at = own["ts"][:, None] + horizons
         # Row 0 stands for the time before the first change.
         worth = np.append(NONE, tops.worth[tops.first[market] : tops.first[market + 1]])[np.searchsorted(times, at, side="right")]
         is_known = (worth != NONE) & ((at <= tops.until) | (at >= paid_at[market]))
-        of_side = np.where(own[:, F_SIDE, None] == YES, worth, MICROS - worth)
-        gain = np.where(own[:, F_ACTION, None] == BUY, 1, -1) * (of_side - own[:, F_PRICE, None] * _UNIT)
+        of_side = np.where(own["side"][:, None] == YES, worth, MICROS - worth)
+        gain = np.where(own["action"][:, None] == BUY, 1, -1) * (of_side - own["price"][:, None] * _UNIT)
         result[rows] = np.where(is_known, gain, NONE)
     return result
 

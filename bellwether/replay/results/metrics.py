@@ -108,14 +108,14 @@ def time_in_market(tape: Tape, fills: np.ndarray, *, apart: bool = False) -> flo
 
     Args:
         tape: Tape of the fills.
-        fills: Fills of the engine, int64[m, F_COLS], in chronological order.
+        fills: Fills of the engine, records `codes.FILL`, in chronological order.
         apart: YES and NO of a market are separate positions, not netted.
     """
     until = max(tape.end, int(tape.ts[-1])) if len(tape) else tape.end
     if until <= tape.start:
         return None
-    market, side, ts = fills[:, codes.F_TICKER], fills[:, codes.F_SIDE], fills[:, codes.F_TS]
-    bought = np.where(fills[:, codes.F_ACTION] == BUY, 1, -1) * fills[:, codes.F_LOTS]
+    market, side, ts = fills["market"], fills["side"], fills["ts"]
+    bought = np.where(fills["action"] == BUY, 1, -1) * fills["lots"]
     change, keys = (bought, 2 * market + side) if apart else (np.where(side == YES, bought, -bought), 2 * market)
     paid = payments(tape)
     begins, ends = [], []
@@ -167,8 +167,8 @@ def _queue_metrics(backtest: RunRecord) -> dict[str, Any]:
 def _curve_metrics(backtest: RunRecord) -> dict[str, Any]:
     samples, every = backtest.outcome.samples, backtest.settings.sample_every
     # The curve begins with the bankroll.
-    ts = np.append(backtest.tape.start, samples[:, codes.S_TS])
-    equity = np.append(backtest.bankroll, samples[:, codes.S_EQUITY])
+    ts = np.append(backtest.tape.start, samples["ts"])
+    equity = np.append(backtest.bankroll, samples["equity"])
     ratio = sharpe(ts, equity, every)
     return {
         "max_drawdown": max_drawdown(equity),
@@ -180,20 +180,20 @@ def _curve_metrics(backtest: RunRecord) -> dict[str, Any]:
 
 def _execution_metrics(backtest: RunRecord) -> dict[str, Any]:
     orders, fills, bankroll = backtest.outcome.orders, backtest.outcome.fills, backtest.bankroll
-    lots, maker = fills[:, codes.F_LOTS], fills[:, codes.F_ROLE] == Role.MAKER
+    lots, maker = fills["lots"], fills["role"] == Role.MAKER
     rejected = count_rejections(orders, backtest.outcome.refused)
-    status = orders[:, codes.O_STATUS]
+    status = orders["status"]
     accepted = orders[(status != Status.REJECTED) & (status != Status.PENDING)]
-    ordered, total, waits = int(accepted[:, codes.O_COUNT].sum()), int(lots.sum()), fills[maker, codes.F_WAIT]
+    ordered, total, waits = int(accepted["count"].sum()), int(lots.sum()), fills["wait"][maker]
     return {
         **_slippage(orders, fills[~maker]),
-        "fill_ratio": int(accepted[:, codes.O_FILLED].sum()) / ordered if ordered else None,
+        "fill_ratio": int(accepted["filled"].sum()) / ordered if ordered else None,
         "contracts": Decimal(total) / CONTRACT,
         "orders": len(orders) + backtest.outcome.refused,
         "rejected": sum(rejected.values()),
         "rejections": json.dumps(rejected),
         "fills": len(fills),
-        "turnover": int((fills[:, codes.F_PRICE] * lots).sum()) / bankroll if bankroll > 0 else None,
+        "turnover": int((fills["price"] * lots).sum()) / bankroll if bankroll > 0 else None,
         "maker_share": int(lots[maker].sum()) / total if total else None,
         "queue_wait_median": float(np.median(waits)) / SECOND if len(waits) else None,
         "queue_wait_mean": int(waits.sum()) / len(waits) / SECOND if len(waits) else None,
@@ -204,7 +204,7 @@ def count_rejections(orders: np.ndarray, refused: int = 0) -> dict[str, int]:
     """Return the number of rejected orders by reason, the most frequent first. refused: number of orders beyond `max_orders`, which are not
     in `orders`.
     """
-    reasons = orders[orders[:, codes.O_STATUS] == Status.REJECTED, codes.O_REASON]
+    reasons = orders["reason"][orders["status"] == Status.REJECTED]
     counts = np.bincount(reasons, minlength=len(Reason))
     counts[Reason.ORDER_LIMIT] += refused
     by_reason = {Reason(reason).name.lower(): count for reason, count in enumerate(counts.tolist()) if count}
@@ -213,21 +213,21 @@ def count_rejections(orders: np.ndarray, refused: int = 0) -> dict[str, int]:
 
 def _slippage(orders: np.ndarray, fills: np.ndarray) -> dict[str, Any]:
     """Return the cost of taker fills beyond the mid price at the arrival of their orders, without fees. Fills without a mid price are left out."""
-    mid2 = orders[fills[:, codes.F_ORDER], codes.O_MID2]  # best bid plus best ask of the order's side
-    sign, lots = np.where(fills[:, codes.F_ACTION] == BUY, 1, -1), fills[:, codes.F_LOTS]
+    mid2 = orders["mid2"][fills["order"]]  # best bid plus best ask of the order's side
+    sign, lots = np.where(fills["action"] == BUY, 1, -1), fills["lots"]
     total = int(lots[mid2 >= 0].sum())
     if not total:
         return {"slippage": None, "slippage_per_contract": None}
-    cost = MicroDollars(int((sign * (2 * fills[:, codes.F_PRICE] - mid2) * lots)[mid2 >= 0].sum()) // 2)
+    cost = MicroDollars(int((sign * (2 * fills["price"] - mid2) * lots)[mid2 >= 0].sum()) // 2)
     return {"slippage": dollars(cost), "slippage_per_contract": cost * CONTRACT / (total * MICROS)}
 
 
 def _adverse_selection(backtest: RunRecord) -> dict[str, float | None]:
     fills = backtest.outcome.fills
-    made = fills[fills[:, codes.F_ROLE] == Role.MAKER]
+    made = fills[fills["role"] == Role.MAKER]
     means: dict[int, float | None] = dict.fromkeys(HORIZONS)
     if len(made):  # else the tape is not indexed
-        values, lots = markouts(backtest.tape, made, HORIZONS), made[:, codes.F_LOTS]
+        values, lots = markouts(backtest.tape, made, HORIZONS), made["lots"]
         for seconds, column in zip(HORIZONS, values.T, strict=True):
             means[seconds] = _mean_markout(column[column != NONE], lots[column != NONE])
     return {f"adverse_selection_{seconds}s": mean for seconds, mean in means.items()}

@@ -11,7 +11,6 @@ import pytest
 
 from bellwether.replay.engine import Session
 from bellwether.replay.engine.clock import AT_DECISION
-from bellwether.replay.engine.codes import U_FILLED
 from bellwether.replay.rules import RuleSet, rule_set
 from bellwether.replay.settings import BacktestSettings
 from tests.reference.replay import Reference
@@ -26,6 +25,8 @@ BY_SHARES = (2, 1, 40, 2, 1, 100, 0)
 BY_SHARES_2 = (3, 1, 4, 0, 0, 1, 0)
 BY_VALUE = (4, 7, 40, 5, 1, 4, 0)
 
+#: Fields of updates that the plain engine states.
+CHANGED = ["time", "order", "status", "reason", "price", "count", "filled"]
 RICH, POOR = 10**13, 40_000_000
 LIVE = rule_set("kalshi-2026-05-28")
 FAST = BacktestSettings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
@@ -188,10 +189,10 @@ def both(mode: str, seed: int) -> tuple[Reference, list[tuple[int, ...]], list[t
                 getattr(plain, name)(*arguments)
                 getattr(compiled, name)(*arguments)
         fresh = compiled.updates()
-        rows += map(tuple, fresh[:, : U_FILLED + 1].tolist())
-        told += [(compiled.now, int(ts)) for ts in fresh[:, 0]]
+        rows += map(tuple, fresh[CHANGED].tolist())
+        told += [(compiled.now, ts) for ts in fresh["time"].tolist()]
     assert not plain.step()
-    rows += map(tuple, compiled.updates()[:, : U_FILLED + 1].tolist())
+    rows += map(tuple, compiled.updates()[CHANGED].tolist())
     assert compiled.result().cash == plain.account.cash
     return plain, rows, told
 

@@ -10,7 +10,6 @@ from random import Random
 import pytest
 
 from bellwether.replay.engine import Session
-from bellwether.replay.engine.codes import O_FILLED
 from bellwether.replay.rules import RuleSet, rule_set
 from bellwether.replay.settings import BacktestSettings
 from bellwether.units import MicroDollars
@@ -201,7 +200,7 @@ def test_samples_reach_the_extremes_of_all_histories() -> None:
             session.place(*request)
             while session.step():
                 pass
-            ends.discard(int(session.orders[0, O_FILLED]))
+            ends.discard(int(session.orders["filled"][0]))
     assert uncertain > EXAMPLES // 8
 
 

@@ -20,7 +20,6 @@ from bellwether.replay.agents.builtin import Passive
 from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.agents.limits import BudgetError
 from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
-from bellwether.replay.engine import codes as c
 from bellwether.replay.engine.codes import Role
 from bellwether.replay.episode import Episode, read_pmb, write
 from bellwether.replay.pmb import fee
@@ -152,7 +151,7 @@ def test_random_runs_equal_the_original(seed: int, tmp_path: Path) -> None:
     assert backtest.rules.name == "pmb-2026-01"
     assert (seen, cancels) == (original.calls, original.cancels)
     assert _fills(outcome.fills) == original.fills
-    assert [(row[c.S_TS], row[c.S_EQUITY] / CENT_MICROS) for row in outcome.samples.tolist()] == original.curve[1:]
+    assert [(row["ts"], row["equity"] / CENT_MICROS) for row in outcome.samples] == original.curve[1:]
     assert (outcome.cash, outcome.equity) == (original.cash * CENT_MICROS, original.equity() * CENT_MICROS)
     assert (found["orders"], found["contracts"], found["fees"] * 100) == (original.orders, original.contracts, original.fees)
     assert (found["fill_ratio"], found["max_drawdown"]) == (original.fill_ratio(), original.drawdown())
@@ -166,16 +165,16 @@ def _fills(rows: Any) -> list[Fill]:
     """Return the engine's fills in cents and contracts."""
     return [
         Fill(
-            row[c.F_TS],
-            TICKERS[row[c.F_TICKER]],
-            ("yes", "no")[row[c.F_SIDE]],
-            ("buy", "sell")[row[c.F_ACTION]],
-            row[c.F_PRICE] / CENT,
-            row[c.F_LOTS] / CONTRACT,
-            row[c.F_FEE] / CENT_MICROS,
-            ("taker", "maker")[row[c.F_ROLE]],
+            row["ts"],
+            TICKERS[row["market"]],
+            ("yes", "no")[row["side"]],
+            ("buy", "sell")[row["action"]],
+            row["price"] / CENT,
+            row["lots"] / CONTRACT,
+            row["fee"] / CENT_MICROS,
+            ("taker", "maker")[row["role"]],
         )
-        for row in rows.tolist()
+        for row in rows
     ]
 
 
@@ -354,7 +353,7 @@ def test_calls_follow_book_rows_and_positions_after_a_settlement_never_settle(tm
     # Without a bid the ten contracts of the last call are worth 50 cents each, but not at the last point of the curve.
     fees, prices = 2 * 18, 2 * 480
     assert backtest.outcome.equity == (100_000 - prices - fees + 500) * CENT_MICROS
-    assert backtest.outcome.samples[-1, c.S_EQUITY] == (100_000 - prices - fees) * CENT_MICROS
+    assert backtest.outcome.samples["equity"][-1] == (100_000 - prices - fees) * CENT_MICROS
     assert metrics(backtest)["unsettled"]
 
 

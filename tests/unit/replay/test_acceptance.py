@@ -15,7 +15,6 @@ from bellwether.errors import SchemaError
 from bellwether.replay import AgentContext, Backtest, BacktestSettings, OrderError, load, prepare, run
 from bellwether.replay.engine import Session
 from bellwether.replay.engine import codes as c
-from bellwether.replay.engine.state import ORDER
 from bellwether.replay.results.metrics import max_drawdown, metrics, sharpe
 from bellwether.replay.rules import fee_terms, rule_set
 from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, LEVEL, OPEN, PRINT, SETTLE, TRADED, VALID, Tape, pack, unpack
@@ -113,21 +112,21 @@ class Play:
 
     def fills(self, role: c.Role | None = None) -> Fills:
         """Return (contracts, price in cents of the side as sent, fee in cents) of each fill."""
-        rows = [row for row in self.session.fills.tolist() if role is None or row[c.F_ROLE] == role]
-        return [(row[c.F_LOTS] / CONTRACT, row[c.F_PRICE] / CENT, row[c.F_FEE] / CENT_MICROS) for row in rows]
+        rows = [row for row in self.session.fills if role is None or row["role"] == role]
+        return [(row["lots"] / CONTRACT, row["price"] / CENT, row["fee"] / CENT_MICROS) for row in rows]
 
     def state(self, order: int) -> str:
         """Return status and reason of an order."""
         row = self.session.orders[order]
-        reason = c.Reason(row[c.O_REASON])
-        return c.Status(row[c.O_STATUS]).name.lower() + (f": {reason.name.lower()}" if reason else "")
+        reason = c.Reason(row["reason"])
+        return c.Status(row["status"]).name.lower() + (f": {reason.name.lower()}" if reason else "")
 
     def filled(self, order: int) -> float:
-        return int(self.session.orders[order, c.O_FILLED]) / CONTRACT
+        return int(self.session.orders["filled"][order]) / CONTRACT
 
     def ahead(self, order: int) -> float:
         """Return the contracts ahead of a resting order."""
-        return int(self.session.orders[order, (ORDER.names or ()).index("ahead")]) / CONTRACT
+        return int(self.session.orders["ahead"][order]) / CONTRACT
 
     def positions(self) -> list[float]:
         return [lots / CONTRACT for lots in self.session.positions[0].tolist()]
@@ -376,7 +375,7 @@ def test_two_fills_of_one_order_pay_two_fees_and_count_once_q9() -> None:
 
     backtest = traded(scene, once)
     assert metrics(backtest)["fill_ratio"] == 1.0
-    assert (backtest.outcome.fills[:, c.F_FEE] // CENT_MICROS).tolist() == [2, 3]
+    assert (backtest.outcome.fills["fee"] // CENT_MICROS).tolist() == [2, 3]
 
 
 def test_a_cancelled_order_never_fills_and_a_filled_one_cannot_be_cancelled_q10() -> None:
@@ -487,4 +486,4 @@ def test_an_error_of_the_agent_ends_its_episode_and_is_kept_s16() -> None:
     backtest = traded(book_a().book(5, {45: 1}, {52: 1}).settle(9, "YES"), act)
     assert backtest.failure is not None
     assert (backtest.failure.type, backtest.failure.message) == ("ZeroDivisionError", "by nothing")
-    assert backtest.outcome.orders[:, c.O_REASON].tolist() == [c.Reason.AGENT]
+    assert backtest.outcome.orders["reason"].tolist() == [c.Reason.AGENT]

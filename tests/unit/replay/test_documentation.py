@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 from bellwether.replay import CENT, Agent, Backtest, BacktestSettings, load, run
 from bellwether.replay.agents.loader import load_agent_class
-from bellwether.replay.engine.codes import O_PRICE, O_SENT, O_SIDE
 from bellwether.replay.episode import validate
 from bellwether.replay.registry import agents
 from bellwether.replay.units import NO, SECOND, YES
@@ -78,7 +77,7 @@ def test_the_agent_with_callbacks_trades(folder: Path) -> None:
     done = run(market(TRADE), example("Pairs", folder)(), settings())
     assert done.failure is None
     # YES at 45 cents at the print, and a bid for NO at 53 sent at that instant.
-    assert done.outcome.orders[:2, [O_SIDE, O_PRICE, O_SENT]].tolist() == [[YES, 45 * CENT, 0], [NO, 53 * CENT, 90 * SECOND]]
+    assert done.outcome.orders[["side", "price", "sent"]][:2].tolist() == [(YES, 45 * CENT, 0), (NO, 53 * CENT, 90 * SECOND)]
 
 
 def test_the_arrays_and_the_compiled_examples_trade(folder: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay import CENT, CONTRACT, DOLLAR, NO, YES, Agent, AgentContext, BacktestSettings, Prepared, prepare, run
-from bellwether.replay.engine.codes import F_FEE, F_ORDER, F_TICKER, F_TS, O_STATUS, Status
+from bellwether.replay.engine.codes import Status
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape
 from bellwether.replay.units import MICROS, MILL, SECOND
 from tests.reference.replay.both_engines import shift
@@ -83,10 +83,11 @@ def test_independent_episodes_earn_together_what_they_earn_apart(changed: dict[s
     assert len(together.outcome.fills) == sum(len(one.outcome.fills) for one in alone) > 500
     first = 0
     for one in alone:
-        codes = together.outcome.fills[:, F_TICKER]
+        codes = together.outcome.fills["market"]
         own = together.outcome.fills[(codes >= first) & (codes < first + len(one.tape.tickers))]
-        own = np.delete(own - np.eye(own.shape[1], dtype=np.int64)[F_TICKER] * first, F_ORDER, axis=1)
-        assert np.array_equal(own, np.delete(one.outcome.fills, F_ORDER, axis=1))
+        own["market"] -= first
+        own["order"] = one.outcome.fills["order"]
+        assert np.array_equal(own, one.outcome.fills)
         first += len(one.tape.tickers)
     for one in alone:
         for row in one.market_pnl.iter_rows(named=True):
@@ -122,7 +123,7 @@ def test_each_market_keeps_its_least_size_and_its_fees() -> None:
     # At 50 cents: 7 % of a quarter of 4.99 and 5 dollars, rounded to 0.0001; 2.5 % of a quarter of 5, rounded to 0.00001; less than 5
     # shares are no order.
     assert fees == {"KXA-M-0 499": 87_400, "KXA-M-0 500": 87_500, "poly-M-0 499": -1, "poly-M-0 500": 31_250}
-    assert done.outcome.fills[:, F_FEE].sum() == sum(fee for fee in fees.values() if fee > 0)
+    assert done.outcome.fills["fee"].sum() == sum(fee for fee in fees.values() if fee > 0)
 
 
 def quoted(name: str, rules: str = KALSHI_RULES, start: int = 0, settles: int = 100) -> Prepared:
@@ -152,12 +153,12 @@ class Spender(Agent):
 def test_a_settlement_frees_cash_for_the_other_episodes_at_its_time() -> None:
     first, second = quoted("KXA", settles=100), quoted("KXB", start=60)
     done = run([first, second], Spender(), BacktestSettings(cadence=10 * SECOND, bankroll=5 * MICROS))
-    fills = done.outcome.fills[:, [F_TICKER, F_TS]].tolist()
+    fills = done.outcome.fills[["market", "ts"]].tolist()
     # The five dollars are in the first market until second 100. Its payout of ten pays for two purchases in the second.
-    assert fills[0] == [0, 0]
+    assert fills[0] == (0, 0)
     assert [ticker for ticker, _ in fills] == [0, 1, 1]
     assert [at // SECOND for _, at in fills[1:]] == [100, 110]
-    rejected = done.outcome.orders[:, O_STATUS] == Status.REJECTED
+    rejected = done.outcome.orders["status"] == Status.REJECTED
     assert rejected.sum() == len(done.outcome.orders) - 3
     assert done.outcome.pnl == 5 * MICROS + 2 * 5 * MICROS
 

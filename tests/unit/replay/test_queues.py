@@ -13,7 +13,6 @@ from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.agents.llm import LLMAgent
 from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
 from bellwether.replay.backtest import _default_queues
-from bellwether.replay.engine.codes import F_LOTS, F_ORDER, F_TS
 from bellwether.replay.preparation import Prepared
 from bellwether.replay.run_record import QueueSpread
 from bellwether.replay.tape.layout import CLOSE, SETTLE
@@ -57,7 +56,7 @@ def test_agents_meet_the_same_histories(prepared: Prepared) -> None:
 
     def fills(what: Callable[[AgentContext], None], history: int) -> list[list[int]]:
         rows = run(prepared, Scripted(what), changed(queue=f"sampled:{history}", queues=0)).outcome.fills
-        return rows[rows[:, F_ORDER] == 0][:, [F_TS, F_LOTS]].tolist()
+        return rows[["ts", "lots"]][rows["order"] == 0].tolist()
 
     seen = [fills(bid, history) for history in range(10)]
     assert seen == [fills(act, history) for history in range(10)]

@@ -26,7 +26,7 @@ from bellwether.replay import (
 )
 from bellwether.replay.agents.builtin import Passive, RandomAgent
 from bellwether.replay.agents.limits import RunStopped
-from bellwether.replay.engine.codes import O_STATUS, Status
+from bellwether.replay.engine.codes import Status
 from tests.unit.replay.agents.scenes import TRADE, CallRecorder, Scripted, at_step, market, settings
 
 
@@ -78,11 +78,11 @@ def test_a_failure_ends_the_trading_and_the_rest_is_replayed_and_settled(
     assert failure is not None
     assert (failure.type, failure.message, failure.step, failure.at) == (kind, message, 2, 120 * SECOND)
     outcome = backtest.outcome
-    assert outcome.orders[:, O_STATUS].tolist().count(Status.CANCELLED) == 1, "what rested is cancelled"
+    assert outcome.orders["status"].tolist().count(Status.CANCELLED) == 1, "what rested is cancelled"
     assert not outcome.positions.any(), "what was held is settled"
     bought = 10 * 480_000
     assert outcome.pnl == 10 * MICROS - bought - outcome.fees
-    assert outcome.samples[-1][0] == 601 * SECOND
+    assert outcome.samples["ts"][-1] == 601 * SECOND
     assert str(failure) == f"{kind}: {message}".removesuffix(": ")
 
 

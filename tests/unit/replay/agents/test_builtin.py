@@ -23,15 +23,15 @@ from tests.unit.replay.agents.scenes import TRADE, market, settings, tape, two_m
 from tests.unit.replay.results.tapes import Event
 
 #: side, action, price, lots, time in force
-SENT = (codes.O_SIDE, codes.O_ACTION, codes.O_PRICE, codes.O_COUNT, codes.O_TIF)
+SENT = ("side", "action", "price", "count", "tif")
 MINUTE = 60 * SECOND
 
 
-def sent(backtest: Backtest, *columns: int) -> list[list[int]]:
+def sent(backtest: Backtest, *columns: str) -> list[list[int]]:
     """Return the orders sent, without rejected ones."""
     assert backtest.failure is None, backtest.failure
     orders = backtest.outcome.orders
-    return orders[orders[:, codes.O_STATUS] != codes.Status.REJECTED][:, columns or SENT].tolist()
+    return [list(row) for row in orders[orders["status"] != codes.Status.REJECTED][list(columns or SENT)].tolist()]
 
 
 def path(middles: list[int], half: int = CENT, size: int = 10_000 * CONTRACT) -> Tape:
@@ -68,9 +68,9 @@ def test_pairs_pays_for_the_other_side_as_soon_as_one_is_filled(latency: int) ->
         [YES, BUY, 45 * CENT, 5 * CONTRACT, Tif.POST_ONLY],
     ]
     orders, fills = backtest.outcome.orders, backtest.outcome.fills
-    assert orders[:4, codes.O_SENT].tolist() == [0, 0, 90 * SECOND, 180 * SECOND]
-    assert orders[:3, codes.O_STATUS].tolist() == [codes.Status.FILLED, codes.Status.CANCELLED, codes.Status.FILLED]
-    assert fills[:, codes.F_TS].tolist() == [90 * SECOND, 150 * SECOND]
+    assert orders["sent"][:4].tolist() == [0, 0, 90 * SECOND, 180 * SECOND]
+    assert orders["status"][:3].tolist() == [codes.Status.FILLED, codes.Status.CANCELLED, codes.Status.FILLED]
+    assert fills["ts"].tolist() == [90 * SECOND, 150 * SECOND]
     # A dollar for 98 cents, five times, less the venue's maker fees.
     assert backtest.outcome.pnl == 5 * 20_000 - backtest.outcome.fees
 
@@ -79,12 +79,12 @@ def test_pairs_takes_its_bids_back_where_a_pair_costs_too_much() -> None:
     dearer = (90, LEVEL, 0, YES, 47 * CENT, 10 * CONTRACT)
     backtest = run(market(dearer), Pairs(size=5, most_cents=98), settings())
     assert len(sent(backtest)) == 2
-    assert set(backtest.outcome.orders[:, codes.O_ENDED].tolist()) == {120 * SECOND}
+    assert set(backtest.outcome.orders["ended"].tolist()) == {120 * SECOND}
 
 
 def test_buy_and_hold_counts_orders_that_fill_on_their_way() -> None:
     backtest = run(market(), BuyAndHold(size=20), settings(order_latency=90 * SECOND))
-    assert sent(backtest, codes.O_COUNT, codes.O_FILLED) == [[20 * CONTRACT, 20 * CONTRACT]]
+    assert sent(backtest, "count", "filled") == [[20 * CONTRACT, 20 * CONTRACT]]
 
 
 def test_buy_and_hold_buys_what_is_offered_until_it_has_enough() -> None:
@@ -132,7 +132,7 @@ def test_momentum_buys_a_rise_and_sells_a_fall_of_the_threshold() -> None:
             [cents * CENT for cents in (40, 41, 42, 43, 45, 48, 47, 45, 44, 43, 43, 43)],
         ),
         *SENT,
-        codes.O_SENT,
+        "sent",
     )
     minutes = [(action, size // CONTRACT, at // MINUTE) for _, action, price, size, tif, at in orders if (price, tif) == (0, Tif.IOC)]
     assert minutes == [(BUY, 1, 4), (BUY, 1, 5), (SELL, 1, 7), (SELL, 1, 8)]
@@ -146,7 +146,7 @@ def test_momentum_buys_only_with_twice_the_price_in_cash() -> None:
 
 def test_spread_capture_buys_one_contract_where_the_spread_is_wide() -> None:
     backtest = run(two_markets(), SpreadCapture(), settings())
-    assert sent(backtest, codes.O_TICKER, *SENT) == [[1, YES, BUY, 40 * CENT, CONTRACT, Tif.IOC]]
+    assert sent(backtest, "market", *SENT) == [[1, YES, BUY, 40 * CENT, CONTRACT, Tif.IOC]]
     assert sent(run(two_markets(), SpreadCapture(min_spread_cents=11), settings())) == []
 
 
@@ -171,28 +171,28 @@ def test_bollinger_bands_trade_on_crossings_only(seed: int, period: int, k: floa
         middles.append(min(90 * CENT, max(10 * CENT, middles[-1] + CENT * rng.choice((-3, -1, -1, 0, 0, 1, 1, 3)))))
     backtest = played(BollingerBands(period=period, k=k), middles, bankroll=100_000 * MICROS)
     found = crossings(middles, period, k)
-    orders = sent(backtest, *SENT, codes.O_SENT)
+    orders = sent(backtest, *SENT, "sent")
     assert [(at // MINUTE, side if action == BUY else 1 - side) for side, action, *_, at in orders] == found
     assert len(found) >= 3
     assert {(size, tif) for _, _, _, size, tif, _ in orders} <= {(10 * CONTRACT, Tif.GTC)}
     fills = backtest.outcome.fills
-    assert not (fills[:, codes.F_ROLE] == Role.TAKER).any(), "its orders make"
+    assert not (fills["role"] == Role.TAKER).any(), "its orders make"
 
 
 def test_bollinger_bands_withdraw_when_the_middle_is_back() -> None:
     middles = [50 * CENT, 51 * CENT] * 10 + [44 * CENT, 45 * CENT, 48 * CENT, 51 * CENT, 51 * CENT]
     orders = played(BollingerBands(), middles).outcome.orders
-    assert orders[:, [codes.O_PRICE, codes.O_SENT, codes.O_ENDED]].tolist() == [[43 * CENT, 20 * MINUTE, 23 * MINUTE]]
+    assert orders[["price", "sent", "ended"]].tolist() == [(43 * CENT, 20 * MINUTE, 23 * MINUTE)]
 
 
 def test_market_maker_quotes_around_the_middle_against_its_inventory() -> None:
     agent = MarketMaker(spread_cents=6, size=10, max_position=15, skew_cents=1)
     sold = (90, PRINT, 0, YES, 42 * CENT, 50 * CONTRACT)
     backtest = run(market(sold), agent, settings(cadence=MINUTE))
-    orders = backtest.outcome.orders[:, [codes.O_SIDE, codes.O_PRICE, codes.O_SENT, codes.O_FILLED]].tolist()
+    orders = backtest.outcome.orders[["side", "price", "sent", "filled"]].tolist()
     # Midpoint 46.5: 43.5 rounded down to 43, and 49.5 rounded up to 50; a cent lower after ten contracts.
-    assert orders[:2] == [[YES, 43 * CENT, 0, 10 * CONTRACT], [NO, 50 * CENT, 0, 0]]
-    assert orders[2:4] == [[YES, 42 * CENT, 120 * SECOND, 0], [NO, 51 * CENT, 120 * SECOND, 0]]
+    assert orders[:2] == [(YES, 43 * CENT, 0, 10 * CONTRACT), (NO, 50 * CENT, 0, 0)]
+    assert orders[2:4] == [(YES, 42 * CENT, 120 * SECOND, 0), (NO, 51 * CENT, 120 * SECOND, 0)]
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -29,7 +29,7 @@ from bellwether.replay import (
 )
 from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.engine import kernel as k
-from bellwether.replay.engine.codes import O_ARRIVED, O_SENT, Status, Tif
+from bellwether.replay.engine.codes import Status, Tif
 from bellwether.replay.engine.kernel import strategy
 from bellwether.replay.tape.layout import KIND_MASK, LEVEL, PRINT, TRADED, Tape, unpack
 from tests.reference.replay.random_tapes import Shape, random_tape
@@ -107,7 +107,7 @@ def test_a_callback_knows_no_book_and_sends_no_order_before_its_time() -> None:
 
     _, backtest = record_callbacks(market(TRADE, later), "fill", do={"fill": at_fill}, data_latency=5 * SECOND, order_latency=2 * SECOND)
     assert books == [45 * CENT], "the level of second 92 is not known at 95"
-    assert (backtest.outcome.orders[:, [O_SENT, O_ARRIVED]] // SECOND).tolist() == [[0, 2], [95, 97]]
+    assert [(row["sent"] // SECOND, row["arrived"] // SECOND) for row in backtest.outcome.orders] == [(0, 2), (95, 97)]
 
 
 def test_an_order_of_a_callback_acts_at_once_without_latency() -> None:
@@ -116,7 +116,7 @@ def test_an_order_of_a_callback_acts_at_once_without_latency() -> None:
             ctx.sell("M-0", YES, 5 * CONTRACT)
 
     found, backtest = record_callbacks(market(TRADE), "fill", "trade", do={"fill": at_fill})
-    assert (backtest.outcome.orders[:, O_SENT] // SECOND).tolist() == [0, 90]
+    assert (backtest.outcome.orders["sent"] // SECOND).tolist() == [0, 90]
     # The agent's own fill is reported at the same time.
     assert found == [*ACTS[:2], ("fill", 90, 90), ("trade", 90, 90), ("fill", 90, 90), *ACTS[2:]]
 
@@ -429,7 +429,7 @@ def test_an_error_of_a_compiled_callback_ends_the_run_there() -> None:
     assert (backtest.failure.step, backtest.failure.at) == (1, 90 * SECOND)
     assert notes[0][1] == 2
     # No order was sent after it.
-    assert backtest.outcome.orders[:, O_SENT].max() == 90 * SECOND
+    assert backtest.outcome.orders["sent"].max() == 90 * SECOND
 
 
 @strategy

@@ -77,7 +77,7 @@ def test_a_tag_is_a_short_line() -> None:
 def test_timers_go_off_at_their_times() -> None:
     done = run(market(TRADE), AgentSource(f"{SAMPLE_AGENTS}:Timed"), settings())
     assert done.failure is None, done.failure
-    assert (done.outcome.orders[:, 10] // SECOND).tolist() == [30, 30]
+    assert (done.outcome.orders["sent"] // SECOND).tolist() == [30, 30]
 
 
 def test_a_timer_is_later_than_now_and_of_an_agent_that_hears_it() -> None:

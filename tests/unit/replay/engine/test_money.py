@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from bellwether.replay.engine import account
 from bellwether.replay.engine.codes import Role
 from bellwether.replay.engine.session import new_markets
-from bellwether.replay.engine.state import MARKET
 from bellwether.replay.rules import Accumulator, RuleSet, rule_set, rule_sets
 from bellwether.replay.rules import trade_fee as exact_fee
 from bellwether.replay.rules.fees import _is_computable
@@ -34,7 +33,7 @@ TERMS += [(7, 7, 100), (8, 1, 4), (8, 997, 4_000), (9, 1, 40), (9, 1000, 10**7 +
 
 def market(fees: tuple[int, ...], rules: RuleSet) -> np.ndarray:
     """Return a row of the markets with these terms."""
-    return new_markets(tape(*BOOK, fees=fees), rules).view(MARKET)[0, 0]
+    return new_markets(tape(*BOOK, fees=fees), rules)[0]
 
 
 @pytest.mark.parametrize("terms", TERMS, ids=str)

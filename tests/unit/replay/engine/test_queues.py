@@ -11,7 +11,6 @@ from bellwether.replay.engine import Session
 from bellwether.replay.engine import queue as kernels
 from bellwether.replay.engine.codes import Queue
 from bellwether.replay.engine.session import parse_queue
-from bellwether.replay.engine.state import ORDER
 from bellwether.replay.tape.layout import INVALID, TRADED, VALID
 from bellwether.replay.units import BUY, SECOND, YES
 from tests.reference.replay.market import ahead_after, sampled_place
@@ -29,7 +28,7 @@ def after(*events: Event, **settings: object) -> Session:
 
 def ahead(opened: Session) -> int:
     """Return the lots ahead of order 0."""
-    return int(opened.orders[0, (ORDER.names or ()).index("ahead")])
+    return int(opened.orders["ahead"][0])
 
 
 MODELS = ("trade_only", "proportional", "proportional:3", "optimistic", "sampled:2")

@@ -10,7 +10,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay.engine import Session
-from bellwether.replay.engine.codes import O_PRICE, O_REASON, O_STATUS, S_TS, Reason, Status, Tif
+from bellwether.replay.engine.codes import Reason, Status, Tif
 from bellwether.replay.engine.session import ROWS
 from bellwether.replay.settings import BacktestSettings
 from bellwether.replay.tape.layout import CLOSE, LEVEL, SETTLE, Tape, pack
@@ -43,7 +43,7 @@ def test_nothing_is_taken_after_the_end() -> None:
     order = opened.place(0, YES, BUY, 4_400, 100)
     finish(opened)
     assert (opened.place(0, YES, BUY, 4_400, 100), opened.cancel(order), opened.amend(order, 4_300, 100)) == (-1, False, Reason.NOT_RESTING)
-    assert (opened.result().refused, len(opened.orders), opened.orders[order, O_STATUS]) == (1, 1, Status.RESTING)
+    assert (opened.result().refused, len(opened.orders), opened.orders["status"][order]) == (1, 1, Status.RESTING)
 
 
 def test_what_is_no_whole_number_is_no_order() -> None:
@@ -73,7 +73,7 @@ def test_codes_that_do_not_exist_are_rejected_orders() -> None:
         (0, YES, BUY, 4_000, 100, 7),
     ]
     numbers = [opened.place(*request) for request in wrong]
-    reasons = [Reason(opened.orders[number, O_REASON]) for number in numbers]
+    reasons = [Reason(opened.orders["reason"][number]) for number in numbers]
     assert reasons == [Reason.BAD_TICKER, Reason.BAD_TICKER, Reason.BAD_REQUEST, Reason.BAD_REQUEST, Reason.BAD_REQUEST]
     assert all(reason.text for reason in reasons)
 
@@ -87,7 +87,7 @@ def test_an_order_needs_its_price_to_the_last_micro_dollar(action: int, side: in
     for bankroll in (cost - 1, cost):
         opened = session(tape(*BOOK, *ENDS), bankroll=bankroll)
         order = opened.place(0, side, action, price, 1_000)
-        outcomes.append((Reason(opened.orders[order, O_REASON]), Status(opened.orders[order, O_STATUS]) is Status.REJECTED))
+        outcomes.append((Reason(opened.orders["reason"][order]), Status(opened.orders["status"][order]) is Status.REJECTED))
     assert outcomes == [(Reason.INSUFFICIENT_CASH, True), (Reason(0), False)]
 
 
@@ -95,7 +95,7 @@ def test_a_tape_without_events_has_one_sample_and_no_decision() -> None:
     empty = Tape(np.zeros(0, np.int64), np.zeros(0, np.int64), ("T0",), 5, 5)
     opened = Session(empty, FREE, BacktestSettings())
     assert not opened.step()
-    assert (opened.steps, opened.result().samples[:, S_TS].tolist()) == (0, [5])
+    assert (opened.steps, opened.result().samples["ts"].tolist()) == (0, [5])
 
 
 def test_settings_that_do_not_fit_the_tape_are_refused() -> None:
@@ -114,9 +114,9 @@ def test_settings_that_do_not_fit_the_tape_are_refused() -> None:
 
 def test_samples_are_on_their_grid_and_at_the_end_of_the_tape() -> None:
     opened = finish(session(tape(*BOOK, life(6, CLOSE), printed(125, YES, 4_000, 1))))
-    assert (opened.result().samples[:, S_TS] // SECOND).tolist() == [0, 60, 120, 125]
+    assert (opened.result().samples["ts"] // SECOND).tolist() == [0, 60, 120, 125]
     opened = finish(session(tape(*BOOK, printed(120, YES, 4_000, 1)), cadence=500 * SECOND))
-    assert (opened.result().samples[:, S_TS] // SECOND).tolist() == [0, 60, 120]
+    assert (opened.result().samples["ts"] // SECOND).tolist() == [0, 60, 120]
 
 
 @pytest.mark.parametrize("word", [pack(LEVEL, 1, YES, 5, 100), pack(LEVEL, 0, YES, 102, 100), -1], ids=["ticker", "level", "sign"])
@@ -140,7 +140,7 @@ def test_a_quote_after_its_cancel_is_sent_again_with_latency(withdraw: Callable[
     opened.quote(0, 4_400, 0, 100)
     while opened.now < 4 * SECOND:
         opened.step()
-    assert opened.orders[:, O_STATUS].tolist() == [Status.CANCELLED, Status.RESTING]
+    assert opened.orders["status"].tolist() == [Status.CANCELLED, Status.RESTING]
 
 
 def test_a_quote_whose_amendment_is_in_transit_is_replaced() -> None:
@@ -150,7 +150,7 @@ def test_a_quote_whose_amendment_is_in_transit_is_replaced() -> None:
     opened.amend(0, 4_300, 100)
     opened.quote(0, 4_400, 0, 100)
     opened.step()
-    assert opened.orders[:, [O_STATUS, O_PRICE]].tolist() == [[Status.CANCELLED, 4_300], [Status.RESTING, 4_400]]
+    assert opened.orders[["status", "price"]].tolist() == [(Status.CANCELLED, 4_300), (Status.RESTING, 4_400)]
 
 
 # Full arrays, and threads

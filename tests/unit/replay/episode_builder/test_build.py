@@ -15,7 +15,7 @@ from bellwether.errors import SchemaError
 from bellwether.recordings.frames import read_batches
 from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.engine import Session
-from bellwether.replay.engine.codes import O_COST, O_FEES, O_FILLED, O_PRICE, O_REASON, Reason
+from bellwether.replay.engine.codes import Reason
 from bellwether.replay.episode import Content, Episode, load, validate, write
 from bellwether.replay.episode_builder import (
     ListedEvent,
@@ -380,14 +380,14 @@ def test_orders_must_be_on_the_grid_of_their_time_and_trade_at_hundredths_of_a_c
     while session.step():
         if session.now in (nanoseconds_at(2), nanoseconds_at(7)):
             order = session.place(0, YES, BUY, 88, 100)
-            refused[session.now] = session.orders[order, O_REASON] == Reason.BAD_PRICE
+            refused[session.now] = session.orders["reason"][order] == Reason.BAD_PRICE
             found = order
     assert refused == {nanoseconds_at(2): True, nanoseconds_at(7): False}
     order = session.result().orders[found]
     fee = -(-7 * 100 * 88 * (10_000 - 88) // (100 * 10_000))
-    assert (order[O_PRICE], order[O_FILLED], order[O_COST]) == (88, 100, 8_800)
-    assert fee <= order[O_FEES] < fee + 100
-    assert session.result().pnl == 1_000_000 - 8_800 - order[O_FEES]
+    assert (order["price"], order["filled"], order["cost"]) == (88, 100, 8_800)
+    assert fee <= order["fees"] < fee + 100
+    assert session.result().pnl == 1_000_000 - 8_800 - order["fees"]
 
 
 def test_frames_behind_the_close_that_were_not_applied_are_counted_as_plain_integers(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bellwether.replay.engine.codes import F_COLS
+from bellwether.replay.engine.codes import FILL
 from bellwether.replay.tape.layout import LEVEL, Tape, pack
 from bellwether.replay.units import BUY, DOLLAR, MILL, NO, SECOND, YES
 
@@ -30,11 +30,11 @@ def book(at: float, bid: int, ask: int, ticker: int = 0, size: int = 1000) -> li
 
 def fill(
     at: float, price: int, side: int = YES, action: int = BUY, lots: int = 100, ticker: int = 0, role: int = 1, wait: float = 0
-) -> list[int]:
+) -> tuple[int, ...]:
     """Return a row of the engine's fills. price: in tenths of a cent."""
-    return [0, ticker, side, action, MILL * price, lots, 0, role, round(at * SECOND), round(wait * SECOND)]
+    return 0, ticker, side, action, MILL * price, lots, 0, role, round(at * SECOND), round(wait * SECOND)
 
 
-def fills(*rows: list[int]) -> np.ndarray:
+def fills(*rows: tuple[int, ...]) -> np.ndarray:
     """Return the engine's fills."""
-    return np.array(rows, np.int64).reshape(len(rows), F_COLS)
+    return np.array(list(rows), FILL)

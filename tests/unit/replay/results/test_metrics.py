@@ -34,8 +34,8 @@ def backtest(request: pytest.FixtureRequest) -> Backtest:
 
 
 def test_the_runs_trade_as_makers_and_takers_and_are_refused_too() -> None:
-    roles = {role for seed in range(2) for (role,) in rows_of(backtest_random(seed), "fills", codes.F_ROLE)}
-    statuses = {status for seed in range(2) for (status,) in rows_of(backtest_random(seed), "orders", codes.O_STATUS)}
+    roles = {role for seed in range(2) for (role,) in rows_of(backtest_random(seed), "fills", "role")}
+    statuses = {status for seed in range(2) for (status,) in rows_of(backtest_random(seed), "orders", "status")}
     assert roles == {Role.TAKER, Role.MAKER}
     assert {Status.FILLED, Status.CANCELLED, Status.REJECTED} <= statuses
 
@@ -47,7 +47,7 @@ def test_money_is_exact_and_adds_up(backtest: Backtest) -> None:
     marked = Decimal(outcome.equity - outcome.cash - int(outcome.basis.sum())) / MICROS
     assert row["pnl"] == row["realised"] - row["fees"] + marked
     assert row["return"] == pytest.approx(float(row["pnl"]) / 500)
-    assert -row["fees"] * MICROS == -sum(fee for (fee,) in rows_of(backtest, "fills", codes.F_FEE))
+    assert -row["fees"] * MICROS == -sum(fee for (fee,) in rows_of(backtest, "fills", "fee"))
 
 
 def payouts(backtest: Backtest) -> list[tuple[int, int, int | None]]:
@@ -64,7 +64,7 @@ def account(backtest: Backtest) -> tuple[dict[int, list[int]], float]:
     """Return what trading and settlement earned in each market, with average costs kept fill by fill, and the share of time with a position."""
     lots, cost = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     earned: dict[int, list[int]] = {market: [0, 0] for market in range(len(backtest.tape.tickers))}
-    columns = (codes.F_TS, codes.F_TICKER, codes.F_SIDE, codes.F_ACTION, codes.F_PRICE, codes.F_LOTS)
+    columns = ("ts", "market", "side", "action", "price", "lots")
     events: list[tuple[int, int, tuple[int, ...]]] = [(row[0], 0, row[1:]) for row in rows_of(backtest, "fills", *columns)]
     events += [(at, 1, (market, -1 if value is None else value)) for at, market, value in payouts(backtest)]
     end = max(backtest.tape.end, int(backtest.tape.ts[-1]))
@@ -105,9 +105,9 @@ def test_what_was_realised_came_by_trading_or_by_settlement_to_the_last_micro_do
 
 
 def test_slippage_is_the_cost_beyond_the_middle_of_fills_as_taker(backtest: Backtest) -> None:
-    middles = [mid2 for (mid2,) in rows_of(backtest, "orders", codes.O_MID2)]
+    middles = [mid2 for (mid2,) in rows_of(backtest, "orders", "mid2")]
     paid, lots = Decimal(0), 0
-    columns = (codes.F_ORDER, codes.F_ACTION, codes.F_PRICE, codes.F_LOTS, codes.F_ROLE)
+    columns = ("order", "action", "price", "lots", "role")
     for order, action, price, size, role in rows_of(backtest, "fills", *columns):
         if role == Role.TAKER and middles[order] >= 0:
             beyond = (price - Decimal(middles[order]) / 2) / 10_000 * size / 100
@@ -118,19 +118,17 @@ def test_slippage_is_the_cost_beyond_the_middle_of_fills_as_taker(backtest: Back
 
 
 def test_the_fill_ratio_is_of_accepted_orders(backtest: Backtest) -> None:
-    orders = rows_of(backtest, "orders", codes.O_COUNT, codes.O_FILLED, codes.O_STATUS)
+    orders = rows_of(backtest, "orders", "count", "filled", "status")
     accepted = [(count, filled) for count, filled, status in orders if status not in {Status.REJECTED, Status.PENDING}]
     assert metrics(backtest)["fill_ratio"] == sum(filled for _, filled in accepted) / sum(count for count, _ in accepted)
 
 
 def test_counts_shares_and_waits(backtest: Backtest) -> None:
     row = metrics(backtest)
-    fills = rows_of(backtest, "fills", codes.F_LOTS, codes.F_PRICE, codes.F_ROLE, codes.F_WAIT)
+    fills = rows_of(backtest, "fills", "lots", "price", "role", "wait")
     total, made = sum(fill[0] for fill in fills), [fill for fill in fills if fill[2] == Role.MAKER]
     rejected = Counter(
-        codes.Reason(reason).name.lower()
-        for status, reason in rows_of(backtest, "orders", codes.O_STATUS, codes.O_REASON)
-        if status == Status.REJECTED
+        codes.Reason(reason).name.lower() for status, reason in rows_of(backtest, "orders", "status", "reason") if status == Status.REJECTED
     )
     assert (row["orders"], row["fills"], row["contracts"]) == (len(backtest.outcome.orders), len(fills), Decimal(total) / 100)
     assert json.loads(row["rejections"]) == rejected
@@ -143,8 +141,8 @@ def test_counts_shares_and_waits(backtest: Backtest) -> None:
 
 def test_drawdown_and_sharpe_are_of_the_sampled_curve_that_begins_with_the_bankroll(backtest: Backtest) -> None:
     samples = backtest.outcome.samples
-    ts = [backtest.tape.start, *samples[:, codes.S_TS].tolist()]
-    equity = [backtest.bankroll, *samples[:, codes.S_EQUITY].tolist()]
+    ts = [backtest.tape.start, *samples["ts"].tolist()]
+    equity = [backtest.bankroll, *samples["equity"].tolist()]
     row, peak, worst = metrics(backtest), 0, 0.0
     for value in equity:
         peak = max(peak, value)
@@ -168,9 +166,9 @@ def test_adverse_selection_weighs_the_markouts_of_maker_fills_by_contracts(backt
     row = metrics(backtest)
     for column, seconds in enumerate(HORIZONS):
         known = [
-            (value[column], fill[codes.F_LOTS])
-            for value, fill in zip(values, fills.tolist(), strict=True)
-            if value[column] != NONE and fill[codes.F_ROLE] == Role.MAKER
+            (value[column], fill["lots"])
+            for value, fill in zip(values, fills, strict=True)
+            if value[column] != NONE and fill["role"] == Role.MAKER
         ]
         expected = sum(value * lots for value, lots in known) / sum(lots for _, lots in known) / MICROS
         assert row[f"adverse_selection_{seconds}s"] == pytest.approx(expected)
@@ -205,11 +203,11 @@ def test_every_frame_fits_its_table(backtest: Backtest) -> None:
 
 def test_sizes_prices_and_money_are_exact(backtest: Backtest) -> None:
     frame, rows = orders(backtest), backtest.outcome.orders
-    for column, name in ((codes.O_COUNT, "size"), (codes.O_FILLED, "filled"), (codes.O_TAKEN, "filled_as_taker")):
-        assert frame[name].to_list() == [Decimal(lots).scaleb(-2) for lots in rows[:, column].tolist()]
-    assert frame["price"].to_list() == [Decimal(price).scaleb(-4) if price else None for price in rows[:, codes.O_PRICE].tolist()]
-    assert frame["fees"].to_list() == [Decimal(fee).scaleb(-6) for fee in rows[:, codes.O_FEES].tolist()]
-    assert frame["mid"].to_list() == [Decimal(mid2) / 20_000 if mid2 >= 0 else None for mid2 in rows[:, codes.O_MID2].tolist()]
+    for column, name in (("count", "size"), ("filled", "filled"), ("taken", "filled_as_taker")):
+        assert frame[name].to_list() == [Decimal(lots).scaleb(-2) for lots in rows[column].tolist()]
+    assert frame["price"].to_list() == [Decimal(price).scaleb(-4) if price else None for price in rows["price"].tolist()]
+    assert frame["fees"].to_list() == [Decimal(fee).scaleb(-6) for fee in rows["fees"].tolist()]
+    assert frame["mid"].to_list() == [Decimal(mid2) / 20_000 if mid2 >= 0 else None for mid2 in rows["mid2"].tolist()]
 
 
 def test_the_cost_of_orders_is_what_their_fills_moved(backtest: Backtest) -> None:
@@ -228,13 +226,13 @@ def test_fills_have_their_markouts_and_makers_their_wait(backtest: Backtest) -> 
     for column, seconds in enumerate(HORIZONS_S):
         expected = [None if row[column] == NONE else Decimal(row[column]).scaleb(-6) for row in found]
         assert frame[f"markout_{seconds}s"].to_list() == expected
-    assert frame["queue_wait"].is_null().to_list() == [role == Role.TAKER for role in rows[:, codes.F_ROLE].tolist()]
+    assert frame["queue_wait"].is_null().to_list() == [role == Role.TAKER for role in rows["role"].tolist()]
 
 
 def test_the_curve_is_the_bankroll_and_then_that_of_the_engine(backtest: Backtest) -> None:
     frame, rows = equity(backtest), backtest.outcome.samples
-    assert (frame["equity"] * MICROS).cast(pl.Int64).to_list() == [backtest.bankroll, *rows[:, codes.S_EQUITY].tolist()]
-    assert frame["at"].cast(pl.Int64).to_list() == [backtest.tape.start, *rows[:, codes.S_TS].tolist()]
+    assert (frame["equity"] * MICROS).cast(pl.Int64).to_list() == [backtest.bankroll, *rows["equity"].tolist()]
+    assert frame["at"].cast(pl.Int64).to_list() == [backtest.tape.start, *rows["ts"].tolist()]
     assert frame["sample"].to_list() == list(range(frame.height))
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import numpy as np
-
 from bellwether.replay import Agent, AgentContext, Backtest, BacktestSettings, run
 from bellwether.replay.units import CENT, CONTRACT, MICROS, SECOND
 from tests.reference.replay.random_tapes import Shape, random_tape
@@ -49,6 +47,6 @@ def backtest_random(seed: int = 0, fails: int = -1, latency: int = 0) -> Backtes
     return run(random_tape(seed, Shape(instants=600)), RandomTrader(fails), settings)
 
 
-def rows_of(backtest: Backtest, name: str, *columns: int) -> list[list[int]]:
-    """Return columns of the engine's orders, fills or samples as lists of Python integers."""
-    return np.asarray(getattr(backtest.outcome, name))[:, columns].tolist()
+def rows_of(backtest: Backtest, name: str, *fields: str) -> list[tuple[int, ...]]:
+    """Return fields of the engine's orders, fills or samples as tuples of Python integers."""
+    return getattr(backtest.outcome, name)[list(fields)].tolist()
