@@ -255,9 +255,8 @@ def _run_compiled(port: LocalPort, agent: CompiledAgent, seed: int, prepared: Pr
     if callbacks:
         port.watch(callbacks)
     functions = [getattr(kind, name) if getattr(callbacks, name) else None for name in CALLBACKS]
-    trades = prepared.trades if callbacks.on_trade else None
     try:
-        session.run_compiled(kind.strategy, agent.numbers(prepared.info, seed), functions, trades)
+        session.run_compiled(kind.strategy, agent.numbers(prepared.info, seed), functions)
     except RunStopped:
         raise
     except Exception as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any
@@ -38,9 +38,6 @@ class LocalPort:
         self._series = list(prepared.exogenous.values())
         self.tags: dict[int, str] = {}
         self._callbacks, self._between = Callbacks(), False
-        #: Numbers of fills and trades passed to callbacks, and the best prices last compared.
-        self._reported_fills = self._reported_trades = 0
-        self._reported_bids = session.best.copy()
         self._timers: list[int] = []
         self._calls: dict[str, Callable[..., Any]] = {
             # Bound methods of arrays that are updated in place: the most frequent reads need no Python frame.
@@ -122,36 +119,24 @@ class LocalPort:
 
     def watch(self, callbacks: Callbacks) -> None:
         """Make the session pause at every event for which the agent has a callback. Must be called before the session's first step."""
-        times = []
         self._callbacks = callbacks
-        if callbacks.on_trade:
-            self._reported_trades = self._count_trades(self.session.tape.start)
-            times.append(self._trade_times)
-        if callbacks.on_book:
-            times.append(quote_times(self.session.tape))
         if callbacks.needs_news:
-            self.session.stop_at_news(np.concatenate(times) if times else None, fills=callbacks.on_fill, orders=callbacks.on_order)
+            self.session.watch(
+                quote_times(self.session.tape) if callbacks.on_book else None,
+                fills=callbacks.on_fill,
+                orders=callbacks.on_order,
+                books=callbacks.on_book,
+                trades=self._prepared.trades if callbacks.on_trade else None,
+            )
 
     def _news(self) -> News | None:
         """Return what the agent's callbacks have not seen yet; None if nothing is new."""
-        watched, session = self._callbacks, self.session
-        fills: Sequence[Any] = ()
-        trades: Sequence[Any] = ()
-        books, timers = [], []
-        orders = session.updates().tolist() if watched.on_order else []
-        if watched.on_fill and self._reported_fills < session.fill_count:
-            fills = session.fills[self._reported_fills :].tolist()
-            self._reported_fills = session.report_fills()
-        if watched.on_trade and (until := self._count_trades(self.session.now)) > self._reported_trades:
-            trades, self._reported_trades = self._prepared.trades[self._reported_trades : until].tolist(), until
-        if watched.on_book:
-            bids = session.best.copy()
-            books, self._reported_bids = np.flatnonzero((bids != self._reported_bids).any(axis=1)).tolist(), bids
-        if self._timers and self._timers[0] <= session.now:
-            while self._timers and self._timers[0] <= session.now:
-                timers.append(heappop(self._timers))
+        session, timers = self.session, []
+        while self._timers and self._timers[0] <= session.now:
+            timers.append(heappop(self._timers))
+        if timers:
             session.set_timer(self._timers[0] if self._timers else NEVER)
-        news = (fills, orders, trades, books, timers)
+        news = (*session.news(), timers)
         return news if any(news) else None
 
     # Observations.

@@ -74,7 +74,7 @@ def next_callback(sim):
         # Nothing is known before the first stop.
         return NOTHING
     callback = _next_in_batch(sim)
-    return _next_in_batch(sim) if callback == NOTHING and _new_batch(sim) else callback
+    return _next_in_batch(sim) if callback == NOTHING and collect_news(sim) else callback
 
 
 @compiled
@@ -102,8 +102,8 @@ def _next_in_batch(sim):
 
 
 @compiled
-def _new_batch(sim):
-    """Start a batch with the events since the previous batch. Returns False without such events."""
+def collect_news(sim):
+    """Start a batch with the watched events since the previous batch. Returns False without such events."""
     state, trades = state_of(sim), trades_of(sim)
     has_news = False
     if _has_callback(state, ON_FILL):

@@ -168,6 +168,6 @@ TRADE = record("ts market price lots taker_side")
 R_COLS = 7
 
 #: Commands of the engine.
-STEP, PLACE, CANCEL, AMEND, CANCEL_ALL, QUOTE, QUOTE_BATCH, VALUE, NEWS = range(9)
+STEP, PLACE, CANCEL, AMEND, CANCEL_ALL, QUOTE, QUOTE_BATCH, VALUE, NEWS, COLLECT = range(10)
 #: Prices of a quote that is cancelled, and of one that stays unchanged.
 NO_QUOTE, AS_IT_IS = 0, -1

@@ -15,7 +15,7 @@ import numpy as np
 
 from bellwether.replay.engine.account import value_account
 from bellwether.replay.engine.book import count_resting
-from bellwether.replay.engine.callbacks import next_callback
+from bellwether.replay.engine.callbacks import collect_news, next_callback
 from bellwether.replay.engine.clock import advance, first_after, is_watching_orders, record_updates
 from bellwether.replay.engine.codes import (
     AMEND,
@@ -23,6 +23,7 @@ from bellwether.replay.engine.codes import (
     BUY,
     CANCEL,
     CANCEL_ALL,
+    COLLECT,
     NEWS,
     NO_QUOTE,
     NONE,
@@ -294,6 +295,8 @@ def _dispatch(sim, code, a, b, c, d, e, f, g):
         return quote_batch(sim, a, b)
     if code == NEWS:
         return next_callback(sim)
+    if code == COLLECT:
+        return 1 if collect_news(sim) else 0
     return value_account(state_of(sim), sides_of(sim))
 
 

@@ -16,12 +16,13 @@ import numpy as np
 from numpy.lib.recfunctions import structured_to_unstructured
 
 from bellwether.errors import ConfigError
-from bellwether.replay.engine.callbacks import callback_addresses, collect_callback_errors
+from bellwether.replay.engine.callbacks import ON_BOOK, ON_FILL, ON_ORDER, ON_TIMER, ON_TRADE, callback_addresses, collect_callback_errors
 from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.codes import (
     AMEND,
     CANCEL,
     CANCEL_ALL,
+    COLLECT,
     PLACE,
     QUOTE,
     QUOTE_BATCH,
@@ -60,6 +61,8 @@ _DIGESTED = [
     "market", "side", "action", "price", "tif", "count", "filled", "taken", "status", "reason", "sent", "arrived", "queued", "ended", "cost",
     "fees", "mid2", "expires", "tag", "bid_side", "level", "bid_price", "next", "prev", "ahead", "rounding", "reserved_fee", "amends",
 ]  # fmt: skip
+#: Tables of news, and the fields of the state with the first row to report and the end of these rows.
+_NEWS = (("fills", "fills_at", "fills_end"), ("updates", "update_head", "update_end"), ("trades", "trades_at", "trades_end"))
 #: Layout of a command in a row of the batch.
 _ROW, _ZEROS = struct.Struct(f"={R_COLS}q"), (0,) * R_COLS
 #: Rows of the arrays that a run fills, besides orders. Memory that is never written is free.
@@ -211,36 +214,50 @@ class Session:
         delay = self.settings.data_latency
         return bool(self.steps and self.decisions[0] + delay == self.tape.start and self.advance() == AT_DECISION)
 
-    def stop_at_news(self, times: np.ndarray | None = None, *, fills: bool = False, orders: bool = False) -> None:
-        """Make `advance` also stop at `times` (int64, ns, of the tape), at fills (if `fills`) and at order updates (if `orders`).
+    def watch(
+        self,
+        times: np.ndarray | None = None,
+        *,
+        fills: bool = False,
+        orders: bool = False,
+        books: bool = False,
+        trades: np.ndarray | None = None,
+    ) -> None:
+        """Make `advance` also stop at `times` (int64, ns, of the tape) and at news, which `news` or callbacks report.
 
-        With `fills` it stops at the end of each instant with a fill of the account, with `orders` at that of each instant in which an order
-        changes. The events of the instant are processed before; `now` is later by the latency of market data. Raises `ConfigError` after
-        the first step.
+        fills, orders: stop at the end of each instant with a fill of the account, and of each in which an order changes. books: report
+        changes of best prices, whose times are in `times`. trades: trades to report, int64[n, 5] by time, with the fields of `codes.TRADE`.
+        The events of the instant are processed before; `now` is later by the latency of market data. Raises `ConfigError` after the first
+        step.
         """
-        if self._state["stop"] or self._state["cursor"]:
+        state = self._state
+        if state["stop"] or state["cursor"]:
             raise ConfigError("requesting stops at news: the replay has begun; request them before its first step")
-        self._state["watch"] |= WATCH_FILLS * fills | WATCH_ORDERS * orders
+        state["watch"] = WATCH_FILLS * fills | WATCH_ORDERS * orders
+        state["callbacks"] = fills << ON_FILL | orders << ON_ORDER | (trades is not None) << ON_TRADE | books << ON_BOOK
         if orders:
             self._set("updates", new_rows("updates", ROWS["updates"]))
             self._set("noted", new_rows("noted", self.settings.max_orders))
-        if times is not None:
-            self._set("schedule", add_wakes(self._arrays["schedule"], self.tape, times, self.settings.data_latency))
+        wakes = [] if times is None else [times]
+        if trades is not None:
+            self._set("trades", trades)
+            wakes.append(trades[:, 0])
+            first = self.tape.start - self.settings.data_latency
+            state["trades_at"] = state["trades_end"] = np.searchsorted(trades[:, 0], first, side="right")
+        if wakes:
+            self._set("schedule", add_wakes(self._arrays["schedule"], self.tape, np.concatenate(wakes), self.settings.data_latency))
 
-    def report_fills(self) -> int:
-        """Mark all fills as reported, so that `advance` stops only for later fills. Returns the number of fills."""
-        self._state["fills_reported"] = count = self.fill_count
-        return count
-
-    def updates(self) -> np.ndarray:
-        """Return the order updates since this method was last called, as records `codes.UPDATE`.
-
-        Only if `stop_at_news` requested order updates.
+    def news(self) -> tuple[list[Any], list[Any], list[Any], list[int]]:
+        """Return the watched news since the last call: rows of fills, of order updates (`codes.UPDATE`) and of trades, and numbers of
+        markets whose best prices changed.
         """
-        state = self._state
-        rows = self._arrays["updates"][state["update_head"] : state["update_tail"]].copy()
-        state["update_head"] = state["update_tail"] = state["updates_reported"] = 0
-        return rows
+        if not command(self._words, COLLECT, 0, 0):
+            return [], [], [], []
+        state, rows = self._state, []
+        for name, first, end in _NEWS:
+            rows.append(self._arrays[name][state[first] : state[end]].tolist())
+            state[first] = state[end]
+        return rows[0], rows[1], rows[2], np.flatnonzero(self._arrays["markets"]["moved"]).tolist()
 
     def set_timer(self, time: int) -> None:
         """Make `advance` stop once at `time` (ns UTC, of the agent's clock) and return AT_TIMER.
@@ -274,19 +291,18 @@ class Session:
         return bool(self._state["over"])
 
     def run_compiled(
-        self,
-        strategy: Callable[[Any, np.ndarray], Any],
-        params: np.ndarray,
-        callbacks: Sequence[Callable[..., Any] | None] = (),
-        trades: np.ndarray | None = None,
+        self, strategy: Callable[[Any, np.ndarray], Any], params: np.ndarray, callbacks: Sequence[Callable[..., Any] | None] = ()
     ) -> None:
         """Run a compiled strategy, `@strategy def f(sim, params)`, which calls the functions of `kernel`, from here to the end.
 
         The rest of the tape after it returns is processed without it. callbacks: compiled functions of (sim, params, number), in the order of
-        `callbacks.ON_*`, for the news requested by `stop_at_news`; None for none. trades: int64[n, 5] by time; `on_trade` receives those
-        from the episode's start on. An error in a callback ends the strategy and is raised.
+        `callbacks.ON_*`, for the news requested by `watch`; None for none. An error in a callback ends the strategy and is raised.
         """
-        self._call_back(callbacks, params, trades)
+        if any(callbacks):
+            addresses = callback_addresses(callbacks, params)
+            self._words[CALLBACK_WORDS : CALLBACK_WORDS + len(addresses)] = addresses
+            self._words[PARAMS_WORD : PARAMS_WORD + 2] = params.ctypes.data, len(params)
+            self._state["callbacks"] |= bool(addresses[ON_TIMER]) << ON_TIMER
         with collect_callback_errors(partial(self._state.__setitem__, "failed", 1)) as raised:
             strategy(self._words, params)
         self._state["callbacks"] = self._state["failed"] = 0
@@ -294,19 +310,6 @@ class Session:
             raise raised[0]
         while self.step():
             pass
-
-    def _call_back(self, callbacks: Sequence[Callable[..., Any] | None], params: np.ndarray, trades: np.ndarray | None) -> None:
-        """Register callbacks for a compiled run: store addresses, parameters, and the first trade to report."""
-        if not any(callbacks):
-            return
-        addresses = callback_addresses(callbacks, params)
-        self._words[CALLBACK_WORDS : CALLBACK_WORDS + len(addresses)] = addresses
-        self._words[PARAMS_WORD : PARAMS_WORD + 2] = params.ctypes.data, len(params)
-        self._state["callbacks"] = sum(1 << number for number, address in enumerate(addresses.tolist()) if address)
-        if trades is not None:
-            self._set("trades", np.ascontiguousarray(trades, np.int64))
-            first = self.tape.start - self.settings.data_latency
-            self._state["trades_at"] = self._state["trades_end"] = np.searchsorted(trades[:, 0], first, side="right")
 
     # Orders
 
@@ -408,11 +411,6 @@ class Session:
     def order_count(self) -> int:
         """Number of orders so far."""
         return int(self._state["orders"])
-
-    @property
-    def fill_count(self) -> int:
-        """Number of fills so far."""
-        return int(self._state["fills"])
 
     @property
     def fills_before(self) -> tuple[int, int]:

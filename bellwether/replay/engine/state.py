@@ -43,7 +43,7 @@ STATE = record(
     "watch fills_reported fills_before fills_then at_news",
     # Updates are rows [update_head, update_tail); noted: orders recorded so far, of which `open` were open.
     "update_head update_tail updates_reported noted open",
-    # Callbacks of compiled agents: which exist, and the next item of each kind in the current batch.
+    # Bits 1 << ON_* of the watched news and callbacks, and the next item of each kind in the current batch.
     "callbacks fills_at fills_end update_end trades_at trades_end books_at news",
 )
 

@@ -127,7 +127,7 @@ def sample_books(tape: Tape, markets: np.ndarray, times: np.ndarray) -> tuple[np
     tops[:, :, IS_VALID] = 0
     lots = np.zeros((len(markets), 2, DOLLAR // CENT + 1, len(times)), np.int64)
     session = Session(tape, next(iter(rule_sets().values())), BacktestSettings(cadence=_NEVER, sample_every=_NEVER, max_orders=0))
-    session.stop_at_news(times)
+    session.watch(times)
     done, stopped = 0, session.open() or session.advance()
     while done < len(times):
         # After the last stop, the books stay as they are.

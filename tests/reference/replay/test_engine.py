@@ -25,8 +25,6 @@ BY_SHARES = (2, 1, 40, 2, 1, 100, 0)
 BY_SHARES_2 = (3, 1, 4, 0, 0, 1, 0)
 BY_VALUE = (4, 7, 40, 5, 1, 4, 0)
 
-#: Fields of updates that the plain engine states.
-CHANGED = ["time", "order", "status", "reason", "price", "count", "filled"]
 RICH, POOR = 10**13, 40_000_000
 LIVE = rule_set("kalshi-2026-05-28")
 FAST = BacktestSettings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
@@ -179,7 +177,7 @@ def both(mode: str, seed: int) -> tuple[Reference, list[tuple[int, ...]], list[t
     tape, act = random_tape(seed, shape), RandomAgent(seed, shape, Behaviour()).act
     plain, compiled = Reference(recording(tape), rules, settings), Session(tape, rules, settings)
     plain.tells = True
-    compiled.stop_at_news(orders=True)
+    compiled.watch(orders=True)
     rows: list[tuple[int, ...]] = []
     told: list[tuple[int, int]] = []
     while found := compiled.advance():
@@ -188,11 +186,11 @@ def both(mode: str, seed: int) -> tuple[Reference, list[tuple[int, ...]], list[t
             for name, arguments in act(plain):
                 getattr(plain, name)(*arguments)
                 getattr(compiled, name)(*arguments)
-        fresh = compiled.updates()
-        rows += map(tuple, fresh[CHANGED].tolist())
-        told += [(compiled.now, ts) for ts in fresh["time"].tolist()]
+        fresh = [row[:7] for row in compiled.news()[1]]
+        rows += fresh
+        told += [(compiled.now, ts) for ts, *_ in fresh]
     assert not plain.step()
-    rows += map(tuple, compiled.updates()[CHANGED].tolist())
+    rows += [row[:7] for row in compiled.news()[1]]
     assert compiled.result().cash == plain.account.cash
     return plain, rows, told
 
