@@ -69,10 +69,3 @@ def test_the_table_fits_a_narrow_terminal_and_names_the_missing_keys(monkeypatch
     assert "together_ai" in table
     assert max(len(line) for line in table.splitlines()) <= 80
     assert "OPENAI_API_KEY" in caption
-
-
-def test_the_list_needs_no_heavy_library() -> None:
-    heavy = ("litellm", "scipy", "sklearn", "altair", "pandas", "aiohttp", "dagster", "sqlalchemy", "starlette", "huggingface_hub")
-    code = "import sys; from cli.models import models; models([], standalone_mode=False); print('LOADED', *sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.partition("LOADED")[2].split()
-    assert set(heavy).isdisjoint(loaded)

@@ -14,50 +14,75 @@ from tests.unit.scoring.forecast_rows import draw_rows, write_rows
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(code: str, *words: str, cwd: Path = ROOT, seed: str = "0") -> str:
+def run(code: str, cwd: Path = ROOT, seed: str = "0") -> str:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed}
-    return subprocess.run([sys.executable, "-c", code, *words], env=environment, cwd=cwd, capture_output=True, text=True, check=True).stdout
+    return subprocess.run([sys.executable, "-c", code], env=environment, cwd=cwd, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize(
-    ("code", "heavy"),
-    [
-        (
-            "import bellwether.calibration.scores, bellwether.kalshibench, bellwether.report.writer",
-            {"sklearn", "scipy", "altair", "pandas", "great_expectations", "dagster"},
-        ),
-        (
-            "from bellwether.checks import rules_for, validate\nfrom bellwether.tables import table\n"
-            "from tests.unit.clean.rows import market, markets\n"
-            "validate(table('clean/markets'), markets(market('A', status='odd')), rules_for('clean/markets'))",
-            {"great_expectations", "pandas", "scipy"},
-        ),
-        pytest.param(
-            "import pkgutil, cli\nfor found in pkgutil.iter_modules(cli.__path__): __import__(f'cli.{found.name}')",
-            {"dagster"},
-            marks=pytest.mark.nightly,
-        ),
-    ],
-    ids=["calibration", "checks", "commands"],
-)
-def test_no_heavy_library_is_imported(code: str, heavy: set[str]) -> None:
-    loaded = run(f"{code}\nimport sys\nprint(*sys.modules)").split()
-    assert heavy.isdisjoint(loaded)
-
-
-QUESTIONS = """
-from tests.unit.questions.test_build import in_series, questions, recipe
-rows = [row for number in range(20) for row in in_series(5, f"S{number}")]
-print(questions(*rows, of=recipe(sample_size=25)).write_json())
+NO_LIBRARY = """
+import importlib, pkgutil
+for package in ("bellwether.calibration", "bellwether.replay", "bellwether.scoring"):
+    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+        importlib.import_module(module.name)
 """
-REPORT = """
-import hashlib, sys
-from pathlib import Path
-from bellwether.report.writer import write_report
-from tests.unit.report.frames import tiny
-write_report(tiny(), sys.argv[1])
-print([(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in sorted(Path(sys.argv[1], "q").iterdir())])
+CHECKS = """
+from bellwether.checks import rules_for, validate
+from bellwether.tables import table
+from tests.unit.clean.rows import market, markets
+validate(table("clean/markets"), markets(market("A", status="odd")), rules_for("clean/markets"))
 """
+COMMANDS = "import pkgutil, cli\nfor found in pkgutil.iter_modules(cli.__path__): __import__(f'cli.{found.name}')"
+#: A program by its name, and libraries that it does not import.
+PROGRAMS = {
+    "the library": (NO_LIBRARY, "dagster duckdb great_expectations litellm assets orchestration"),
+    "reports": (
+        "import bellwether.calibration.scores, bellwether.kalshibench, bellwether.report.writer",
+        "sklearn scipy altair pandas great_expectations dagster",
+    ),
+    "checks": (CHECKS, "great_expectations pandas scipy"),
+    "model calls": ("import bellwether.models.client, bellwether.models.prices as p; p.price_map_version()", "aiohttp litellm"),
+    "a replay": ("import bellwether.replay", "numpy numba pyarrow"),
+    "an isolated agent": (
+        "import bellwether.replay.isolation.child",
+        "numba polars pandas pydantic duckdb altair click rich dagster pyarrow",
+    ),
+    "the list of models": (
+        "from cli.models import models; models([], standalone_mode=False)",
+        "litellm scipy sklearn altair pandas aiohttp dagster sqlalchemy starlette huggingface_hub",
+    ),
+}
+NIGHTLY_PROGRAMS = {
+    "commands": (COMMANDS, "dagster"),
+    "the code location": (
+        "import orchestration.definitions",
+        "aiohttp cryptography great_expectations litellm altair numpy pandas pyarrow sklearn scipy websockets",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, *(pytest.param(name, marks=pytest.mark.nightly) for name in NIGHTLY_PROGRAMS)])
+def test_no_heavy_library_is_imported(name: str) -> None:
+    code, heavy = (PROGRAMS | NIGHTLY_PROGRAMS)[name]
+    loaded = run(f"{code}\nimport sys\nprint(*sys.modules)").splitlines()[-1].split()
+    assert "sys" in loaded and set(heavy.split()).isdisjoint(loaded)
+
+
+@pytest.mark.nightly
+def test_litellm_is_loaded_quietly_and_without_a_network() -> None:
+    code = """
+import socket, sys
+def refused(*args, **kwargs): raise AssertionError("LiteLLM wants the network")
+socket.getaddrinfo = socket.create_connection = refused
+from bellwether.models.transport import load_litellm
+litellm = load_litellm()
+from bellwether.models.prices import price_map
+assert litellm.model_cost["gpt-4o"]["input_cost_per_token"] == price_map()["gpt-4o"]["input_cost_per_token"]
+assert (litellm.telemetry, litellm.drop_params, litellm.success_callback) == (False, False, [])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 SCORES = """
 import hashlib, json
 from pathlib import Path
@@ -67,39 +92,6 @@ result.write_html("page.html")
 whole = [json.dumps(result.to_dict()).encode(), str(result).encode()]
 print(json.dumps([hashlib.sha256(one).hexdigest() for one in (*whole, Path("page.html").read_bytes())]))
 """
-
-SANDBOX = """
-import hashlib
-from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.polymarket import GeneratedPolymarket
-from bellwether.sandbox.polymarket.wire import build_event
-from bellwether.sandbox.timestamps import DAY
-from bellwether.sandbox.world.candles import build_candles
-world = GeneratedWorld(7)
-kalshi = [market for event in world.day(600) for market in event.markets]
-text = [(world.body(market, DAY * 20_300), build_candles(market.tape(), 60, 0, market.life.final)) for market in kalshi]
-text += [build_event(event, DAY * 20_300) for event in GeneratedPolymarket(world).day(600)]
-print(len(text), hashlib.sha256(repr(text).encode()).hexdigest())
-"""
-
-
-def test_the_sandbox_is_the_same_under_any_hash_seed() -> None:
-    first, second = (run(SANDBOX, seed=seed) for seed in ("1", "2"))
-    assert first == second
-    assert int(first.split()[0]) > 20
-
-
-@pytest.mark.nightly
-def test_questions_are_the_same_under_any_hash_seed() -> None:
-    first, second = (run(QUESTIONS, seed=seed) for seed in ("1", "2"))
-    assert first == second
-    assert "S1" in first
-
-
-@pytest.mark.nightly
-def test_reports_are_the_same_under_any_hash_seed(tmp_path: Path) -> None:
-    first, second = (run(REPORT, str(tmp_path / seed), seed=seed) for seed in ("1", "2"))
-    assert first == second
 
 
 @pytest.mark.nightly

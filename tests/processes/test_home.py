@@ -1,4 +1,4 @@
-"""Several processes that start on an empty home at once, a disk without room, and modules that commands and runs import."""
+"""Several processes that start on an empty home at once, a disk without room, and backfills of a fleet."""
 
 from __future__ import annotations
 
@@ -72,20 +72,6 @@ def test_a_pull_on_a_full_disk_says_so_in_one_line_and_goes_on_when_there_is_roo
     assert "set BELLWETHER_HOME to another place" in full.stderr
     room = pull(100_000_000)
     assert room.returncode == 0, room.stderr[-3000:]
-
-
-#: Libraries that take seconds to import and that few steps need.
-HEAVY = (
-    *("aiohttp", "cryptography", "great_expectations", "litellm", "altair", "numpy", "pandas", "pyarrow", "sklearn", "scipy"),
-    "websockets",
-)
-
-
-@pytest.mark.nightly
-def test_loading_the_code_location_imports_nothing_heavy() -> None:
-    code = f"import sys, orchestration.definitions; print([name for name in {HEAVY!r} if name in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
 
 
 POLICIES = """

@@ -25,19 +25,6 @@ from tests.unit.replay.test_sweep import MAKER, SETTINGS, check_rows, three_sour
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ("kalshi-2025-07-01", "kalshi-2026-08-30")
-#: Print the heavy libraries imported by the package and by an isolated agent's process.
-IMPORTS = """
-import json, sys
-
-def heavy(*names):
-    return [name for name in names if name in sys.modules]
-
-import bellwether.replay
-found = [heavy("numpy", "numba", "pyarrow")]
-import bellwether.replay.isolation.child
-found.append(heavy("numba", "polars", "pandas", "pydantic", "duckdb", "altair", "click", "rich", "dagster", "pyarrow"))
-print(json.dumps(found))
-"""
 
 
 def digests() -> list[str]:
@@ -57,10 +44,6 @@ def run_python(code: str, **environment: str) -> Any:
     done = subprocess.run([sys.executable, "-c", code], env=inherited, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-def test_the_package_and_an_agents_process_import_little() -> None:
-    assert run_python(IMPORTS) == [[], []]
 
 
 @pytest.mark.nightly

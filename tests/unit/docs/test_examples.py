@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import re
 import tomllib
 from pathlib import Path
 from threading import Thread
@@ -35,11 +34,6 @@ def example(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def test_every_file_is_in_the_list() -> None:
-    listed = set(re.findall(r"`([\w.]+\.(?:py|csv|ipynb|toml))`", (FOLDER / "README.md").read_text(encoding="utf-8")))
-    assert listed == {path.name for path in FOLDER.iterdir() if path.is_file()} - {"README.md"}
 
 
 @pytest.mark.nightly

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from datetime import UTC, datetime
@@ -13,17 +12,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from bellwether.calibration import METRICS
 from bellwether.forecasting import forecaster
-from bellwether.publish import export
-from bellwether.publish.dataset import SHARED
 from bellwether.questions import release
-from bellwether.report.results import NAMES as REPORT_NAMES
-from bellwether.settings import World
 from cli.main import Lazy, main
 from tests import readme
-from tests.unit.publish.rows import questions
-from tests.unit.report.folders import write_example
 
 ROOT = Path(__file__).resolve().parents[3]
 README = "\n".join(page.read_text(encoding="utf-8") for page in readme.PAGES)
@@ -108,13 +100,7 @@ def test_the_environment_example_names_every_setting() -> None:
     assert named == {name.upper() for name in Settings.model_fields}
 
 
-def test_the_page_on_metrics_explains_every_metric() -> None:
-    page = (ROOT / "docs" / "metrics.md").read_text()
-    assert set(METRICS) - set(re.findall(r"`(\w+)`", page)) == set()
-
-
 SCORING = (ROOT / "docs" / "scoring.md").read_text(encoding="utf-8")
-BRIDGES = (ROOT / "docs" / "bridges.md").read_text(encoding="utf-8")
 
 
 def block(language: str, number: int = 0) -> str:
@@ -144,41 +130,6 @@ def test_the_python_example_of_scoring_runs(scoring_folder: Path) -> None:
     for name in ("reliability.png", "differences.png"):
         assert (scoring_folder / name).read_bytes().startswith(b"\x89PNG")
     assert (scoring_folder / "scores.html").read_text(encoding="utf-8").startswith("<!doctype html>")
-
-
-def test_the_page_names_the_columns_in_their_order_and_every_file(tmp_path: Path) -> None:
-    named = re.findall(r"`(\w+)`", BRIDGES.partition("in its order and its types:")[2])
-    assert tuple(named[: len(SHARED)]) == SHARED
-    folder = export(questions(), tmp_path / "out", world=World.LIVE).folder
-    for file in folder.rglob("*.*"):
-        assert f"| `{file.relative_to(folder)}` |" in BRIDGES
-
-
-@pytest.mark.nightly
-def test_every_field_is_described(tmp_path: Path) -> None:
-    folder = write_example(tmp_path)
-    named = set(re.findall(r"`([\w*]+)`", SCORING))
-    analysis = json.loads(next(folder.glob("dataset_analysis_*")).read_text())
-    published_analysis = {
-        name for name in analysis if name.startswith(("market_", "high_confidence", "uncertain", "ground_truth", "category_"))
-    }
-    published_analysis |= {"total_questions", "knowledge_cutoff", "date_range", "temporal_distribution", "num_categories"}
-    published_analysis |= {"largest_category", "smallest_category", "question_length_stats"}
-    assert set(analysis) - published_analysis - named == set()
-    for file in ("summary", "metadata"):
-        assert set(json.loads(next(folder.glob(f"{file}_*")).read_text())) - named == set(), file
-    model = json.loads(next(folder.glob("wild_*.json")).read_text())
-    assert set(model) - named - set(REPORT_NAMES) == set()
-    assert set(model["predictions"][0]) - named == set()
-    assert set(model["usage"]) <= {
-        "input_tokens",
-        "output_tokens",
-        "reasoning_tokens",
-        "attempts",
-        "cost_microdollars",
-        "without_cost",
-        "avg_latency_ms",
-    }
 
 
 BENCHMARK = (ROOT / "docs" / "benchmark.md").read_text(encoding="utf-8")

@@ -35,18 +35,6 @@ def test_the_leaderboard_shows_every_forecaster_within_eighty_columns() -> None:
     assert "nan" not in text
 
 
-def test_what_could_be_known_is_counted_by_the_one_or_the_many_that_could() -> None:
-    frame = example().leaderboard
-    said = "Excluded questions, whose outcome the model could have known: 2 for wild"
-    assert f"{said}." in " ".join(printed(frame).split())
-    several = frame.with_columns(could_know=pl.when(pl.col("forecaster") == "good/model").then(1).otherwise("could_know"))
-    text = " ".join(printed(several).split())
-    assert f"{said}, 1 for good/model." in text
-    many = pl.concat([frame.with_columns(could_know=pl.lit(3), forecaster=pl.lit(f"model-{number}")).head(1) for number in range(6)])
-    assert "3 for model-0, 3 for model-1, 3 for model-2, 3 for model-3, some for 2 more." in " ".join(printed(many).split())
-    assert "Excluded" not in printed(frame.with_columns(could_know=pl.lit(0)))
-
-
 def test_text_from_a_venue_sends_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "\x1b[31mred\x9b2J\u202eturned\x7f"
     console().print(grid(pl.DataFrame({hostile: [hostile]})))
