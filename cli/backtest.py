@@ -24,7 +24,7 @@ from bellwether.replay.results.text_tables import agent_tables, comparison_table
 from cli.options import AS_JSON
 
 if TYPE_CHECKING:
-    from bellwether.replay.request import Request
+    from bellwether.replay.sweep import Sweep
 
 _MOST_SHOWN = 20
 _NOTICE = "Compiling the simulator, which takes about a minute; the result is kept for all later runs."
@@ -118,15 +118,15 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_j
     """
     if not agents and not options["replays"]:
         raise click.UsageError("No agent: add --agent NAME, or --replay FILE for the trajectory of a model.")
-    from bellwether.replay.request import Request
+    from bellwether.replay.request import parse_request
 
     with output_to_stderr():
-        request = Request.of(agents, episodes, options)
+        sweep = parse_request(agents, episodes, options)
     for option in ("out", "html"):
         if options[option] is not None:
             _create_folder(options[option], f"--{option}")
     with _compile_notice():
-        frame = _run(request, jobs, options["out"], options["html"], as_json=as_json)
+        frame = _run(sweep, jobs, options["out"], as_json=as_json)
     if frame["failure"].count():
         click.get_current_context().exit(1)
 
@@ -166,46 +166,38 @@ def _create_folder(folder: Path, option: str) -> None:
         raise ConfigError(f"making the folder {folder}: {error.strerror}; name another with {option}") from error
 
 
-def _run(request: Request, jobs: int, out: Path | None, html: Path | None, *, as_json: bool) -> pl.DataFrame:
+def _run(sweep: Sweep, jobs: int, out: Path | None, *, as_json: bool) -> pl.DataFrame:
     """Run every agent in every episode; print and write the results. Returns a row per run."""
-    from bellwether.replay.sweep import run_sweep
-
-    total = len(request.sources) * len(request.candidates)
+    total = len(sweep.sources) * len(sweep.candidates)
     with output_to_stderr(), shown() as progress, progress.stage("backtests", total) as advance:
-        sweep = run_sweep(
-            request.sources,
-            request.candidates,
-            request.settings,
-            jobs=jobs,
-            isolated=request.isolated,
-            out=out,
-            html=html,
-            unsettled=request.unsettled,
-            progress=advance,
-        )
-    if html is not None:
-        _say(f"wrote {counted(total, 'tear sheet')} into {html}")
-    frame, is_grid = sweep.frame(), request.combinations > 1
-    check = sweep.reality_check(unsettled=request.unsettled)
+        results = sweep.run(jobs=jobs, out=out, progress=advance)
+    if sweep.html is not None:
+        _say(f"wrote {counted(total, 'tear sheet')} into {sweep.html}")
+    frame, is_grid = results.frame(), _is_grid(sweep)
+    check = results.reality_check()
     if as_json:
         emit({"backtests": frame.to_dicts(), "reality_check": check.row()} if is_grid else frame.to_dicts())
     else:
-        _show_results(frame, request)
+        _show_results(frame, sweep)
         if is_grid:
             console().print(Text(check.meaning()))
-    for row, failure in zip(sweep.rows, sweep.failures, strict=True):
+    for row, failure in zip(results.rows, results.failures, strict=True):
         if failure is not None and failure.traceback and not is_grid:
             _say(f"{row['agent']} in {row['episode']}, decision {failure.step}:\n{failure.traceback}")
     return frame
 
 
-def _show_results(frame: pl.DataFrame, request: Request) -> None:
+def _is_grid(sweep: Sweep) -> bool:
+    return len(sweep.candidates) > 1 and any(candidate.varied for candidate in sweep.candidates)
+
+
+def _show_results(frame: pl.DataFrame, sweep: Sweep) -> None:
     """Print a table for each agent without a grid, and a comparison if there are several agents. frame: a row per run."""
-    if request.combinations == 1:
-        for lines in agent_tables(frame, _summarise(frame, unsettled=request.unsettled), request.titles()):
+    if not _is_grid(sweep):
+        for lines in agent_tables(frame, _summarise(frame, unsettled=sweep.unsettled), sweep.titles()):
             print_table(lines)
-    if len(request.candidates) > 1:
-        _show_summary(frame, request)
+    if len(sweep.candidates) > 1:
+        _show_summary(frame, sweep)
 
 
 def _summarise(backtests: pl.DataFrame, *, unsettled: bool) -> pl.DataFrame:
@@ -216,9 +208,9 @@ def _summarise(backtests: pl.DataFrame, *, unsettled: bool) -> pl.DataFrame:
     return run_sql(SUMMARY, {"backtests": backtests}, {"unsettled": unsettled})
 
 
-def _show_summary(frame: pl.DataFrame, request: Request) -> None:
+def _show_summary(frame: pl.DataFrame, sweep: Sweep) -> None:
     """Print a comparison of the agents, the best first, and the first failure of a run. frame: a row per run."""
-    print_table(comparison_table(_summarise(frame, unsettled=request.unsettled), request.titles()), most=_MOST_SHOWN)
+    print_table(comparison_table(_summarise(frame, unsettled=sweep.unsettled), sweep.titles()), most=_MOST_SHOWN)
     failed = frame.filter(frame["failure"].is_not_null())
     if failed.height:
         first = failed.row(0, named=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bellwether.replay.episode import load
     from bellwether.replay.preparation import Prepared, prepare
     from bellwether.replay.settings import BacktestSettings, Limits
-    from bellwether.replay.sweep import Candidate, Sweep, run_sweep
+    from bellwether.replay.sweep import Candidate, Sweep, SweepResults
     from bellwether.replay.units import BUY, CENT, CONTRACT, DOLLAR, MICROS, MINUTE, NO, SECOND, SELL, YES
     from bellwether.units import CentiCents, Lots, MicroDollars
 
@@ -36,7 +36,7 @@ _HOMES = {
     "episode": ("load",),
     "preparation": ("Prepared", "prepare"),
     "settings": ("BacktestSettings", "Limits"),
-    "sweep": ("Candidate", "Sweep", "run_sweep"),
+    "sweep": ("Candidate", "Sweep", "SweepResults"),
     "units": (
         "BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES", "CentiCents", "Lots", "MicroDollars",
     ),
@@ -46,7 +46,7 @@ __all__ = [
     "BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES", "Agent", "AgentContext", "AgentSource", "Backtest",
     "BacktestSettings", "Book", "BudgetError", "Candidate", "CentiCents", "CompiledAgent", "EpisodeInfo", "Failure", "Fill",
     "Limits", "Lots", "Market", "MarketInfo", "MicroDollars", "Order", "OrderError", "OrderUpdate", "Position",
-    "Prepared", "Sweep", "Trade", "cents", "contracts", "load", "prepare", "run", "run_sweep",
+    "Prepared", "Sweep", "SweepResults", "Trade", "cents", "contracts", "load", "prepare", "run",
 ]  # fmt: skip
 
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from itertools import product
@@ -20,7 +19,7 @@ from bellwether.replay.episode.model import METADATA
 from bellwether.replay.preparation import SEPARATOR
 from bellwether.replay.registry import find_agent
 from bellwether.replay.settings import LARGEST, BacktestSettings, Limits
-from bellwether.replay.sweep import Candidate, Source
+from bellwether.replay.sweep import Candidate, Source, Sweep
 from bellwether.replay.units import MICROS, SECOND
 from bellwether.settings import settings
 from bellwether.units import MicroDollars
@@ -33,58 +32,23 @@ _WORDS = {"true": True, "false": False, "none": None}
 _LARGEST = 100_000
 
 
-@dataclass(frozen=True)
-class Request:
-    """Agents, episodes and settings of the backtests that a command line requests.
-
-    Attributes:
-        sources: Folders of the episodes of each run.
-        candidates: Agents with their parameters.
-        settings: Settings of all backtests.
-        isolated: Run each agent in its own process.
-        combinations: Number of parameter combinations per agent.
-        unsettled: Include episodes with unsettled positions in totals.
-    """
-
-    sources: list[Source]
-    candidates: list[Candidate]
-    settings: BacktestSettings
-    isolated: bool
-    combinations: int = 1
-    unsettled: bool = False
-
-    @classmethod
-    def of(cls, agents: Sequence[str], episodes: Sequence[str], options: Mapping[str, Any]) -> Request:
-        """Build a request from names of agents and episodes and the options of a command line. Raises `ConfigError` for invalid values."""
-        combinations, fixed = parse_grid(options["grid"]), parse_parameters(options["params"])
-        if both := sorted(fixed.keys() & combinations[0].keys()):
-            raise ConfigError(f"reading --param {both[0]}: --grid {both[0]} sets it too; give one of them")
-        chosen = _build_settings(options)
-        isolated = chosen.limits if options["isolated"] else None
-        candidates = [
-            candidate for name in agents for candidate in _build_candidates(name, fixed, combinations, isolated, options["cadence"])
-        ]
-        candidates += [_build_replay(place(name), options) for name in options["replays"]]
-        return cls(
-            sources=_require_distinct([_find_source(name) for name in episodes], episodes, "--episode"),
-            candidates=_require_distinct(candidates, [candidate.label for candidate in candidates], "--agent"),
-            settings=chosen,
-            combinations=len(combinations),
-            unsettled=options["unsettled"],
-            isolated=options["isolated"],
-        )
-
-    def titles(self) -> dict[str, str]:
-        """Return the name of each candidate in tables, by label: the agent's title and the varied parameters, or only these if all
-        candidates are variants of one agent.
-        """
-        several = len({candidate.agent.name for candidate in self.candidates}) > 1
-        titles = {}
-        for candidate in self.candidates:
-            varied = ", ".join(f"{name}={value}" for name, value in candidate.varied.items())
-            title = candidate.title or candidate.agent.name or candidate.label
-            titles[candidate.label] = (f"{title}, {varied}" if several else varied) if varied else title
-        return titles
+def parse_request(agents: Sequence[str], episodes: Sequence[str], options: Mapping[str, Any]) -> Sweep:
+    """Build the sweep that a command line requests, from names of agents and episodes and its options. Raises `ConfigError` for invalid values."""
+    combinations, fixed = parse_grid(options["grid"]), parse_parameters(options["params"])
+    if both := sorted(fixed.keys() & combinations[0].keys()):
+        raise ConfigError(f"reading --param {both[0]}: --grid {both[0]} sets it too; give one of them")
+    chosen = _build_settings(options)
+    limits = chosen.limits if options["isolated"] else None
+    candidates = [candidate for name in agents for candidate in _build_candidates(name, fixed, combinations, limits, options["cadence"])]
+    candidates += [_build_replay(place(name), options) for name in options["replays"]]
+    return Sweep(
+        sources=_require_distinct([_find_source(name) for name in episodes], episodes, "--episode"),
+        candidates=_require_distinct(candidates, [candidate.label for candidate in candidates], "--agent"),
+        settings=chosen,
+        isolated=options["isolated"],
+        html=options["html"],
+        unsettled=options["unsettled"],
+    )
 
 
 def _require_distinct(values: list[Any], names: Sequence[str], option: str) -> list[Any]:

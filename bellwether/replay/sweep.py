@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -81,16 +81,25 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """Results of all runs of a sweep, by source and candidate in the given order.
+class _Result:
+    row: Mapping[str, Any]
+    tables: Mapping[str, pl.DataFrame]
+    failure: Failure | None
+
+
+@dataclass(frozen=True)
+class SweepResults:
+    """Results of all runs of a sweep, by source and candidate in their order.
 
     Attributes:
         rows: Row of replay/backtests for each run, with the candidate's label as `agent`.
         failures: Failure of each run's agent; None without one.
+        unsettled: Whether unsettled episodes count in the reality check.
     """
 
     rows: list[Mapping[str, Any]]
     failures: list[Failure | None]
+    unsettled: bool = False
 
     def frame(self) -> pl.DataFrame:
         """Return the metrics of all runs as a frame, with the columns of replay/backtests."""
@@ -98,131 +107,125 @@ class Sweep:
 
         return BACKTESTS.validate(BACKTESTS.frame(self.rows))
 
-    def reality_check(self, *, unsettled: bool = False) -> RealityCheck:
-        """Compute White's reality check: the probability that the best of agents without an edge does as well as the best candidate did.
-        unsettled: count unsettled episodes.
-        """
+    def reality_check(self) -> RealityCheck:
+        """Compute White's reality check: the probability that the best of agents without an edge does as well as the best candidate did."""
         from bellwether.replay.results.summary import reality_check
 
-        return reality_check(self.frame(), unsettled=unsettled)
+        return reality_check(self.frame(), unsettled=self.unsettled)
 
 
 @dataclass(frozen=True)
-class _Job:
-    """Work that all runs of a sweep share: settings, and the results that each run returns or writes. engine: version of the engine."""
+class Sweep:
+    """Backtests of every candidate in every source.
 
-    settings: BacktestSettings
-    isolated: bool
-    tables: bool
-    html: Path | None
-    engine: str
-
-    def run(self, source: Source, candidate: Candidate) -> _Result:
-        """Run one candidate in one source."""
-        if self.engine != ENGINE_VERSION:
-            raise ConfigError(
-                f"running a sweep: a worker has engine version {ENGINE_VERSION}, not {self.engine}; install one version everywhere"
-            )
-        prepared = _prepare_source(source, self.settings.rules, self.settings.bankroll)
-        backtest = candidate.run(prepared, self.settings, isolated=self.isolated)
-        tables: Mapping[str, pl.DataFrame] = {}
-        if self.tables:
-            from bellwether.replay.results.frames import details
-
-            tables = details(backtest)
-        if self.html is not None:
-            name = "-".join(_FOREIGN.sub("-", part) for part in (backtest.agent, backtest.episode))
-            backtest.write_html(self.html / f"{name}.html")
-        return _Result(metrics(backtest), tables, backtest.failure)
-
-
-@dataclass(frozen=True)
-class _Result:
-    row: Mapping[str, Any]
-    tables: Mapping[str, pl.DataFrame]
-    failure: Failure | None
-
-
-def run_sweep(
-    sources: Sequence[Source],
-    candidates: Sequence[Candidate],
-    settings: BacktestSettings,
-    *,
-    jobs: int = 1,
-    client: Client | None = None,
-    isolated: bool = False,
-    out: Path | None = None,
-    html: Path | None = None,
-    unsettled: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> Sweep:
-    """Run every candidate in every source. Results do not depend on the number and kind of workers.
-
-    Args:
+    Attributes:
         sources: Folders of the episodes of each run; several folders are traded together.
         candidates: Agents with their parameters.
         settings: Settings of all runs.
-        jobs: Number of workers: processes, or threads if all agents are compiled. With 1, all runs are in this process.
-        client: Client of a Dask cluster whose workers run all backtests instead. Episodes, files of agents, and the folder `html`
-            must be at the same paths there.
         isolated: Run each agent in its own process, which alone loads it.
-        out: Folder for the tables of all runs and the reality check. Until the sweep ends, those of finished runs are in its
-            `backtests.parts`.
         html: Folder for a tear sheet of each backtest.
-        unsettled: Count unsettled episodes in the reality check.
-        progress: Function that is called with 1 for each finished run, in their order.
-
-    Raises:
-        ConfigError: A candidate or a source is invalid. It is raised before the first run; for sources on Dask, when a worker opens one.
-        SchemaError: An episode is invalid, likewise.
-        BellwetherError: A worker ended.
+        unsettled: Count unsettled episodes in totals and in the reality check.
     """
-    kinds = [candidate.check(settings, isolated=isolated) for candidate in candidates]
-    is_compiled = all(kind is not None and issubclass(kind, CompiledAgent) for kind in kinds)
-    if client is None:
-        for source in sources:
-            prepared = _prepare_source(source, settings.rules, settings.bankroll)
-            if jobs > 1 and not is_compiled and source == sources[0]:
-                # Compiles the engine in this process; workers load it from numba's cache.
-                metrics(run(prepared, Passive(), settings))
-    job = _Job(settings, isolated, out is not None, html, ENGINE_VERSION)
-    rows, failures = [], []
-    with nullcontext() if out is None else _open_tables(out, candidates, unsettled=unsettled) as add_tables:
-        for result in _run_all(job, sources, candidates, jobs=jobs, client=client, prefer="threads" if is_compiled else "processes"):
-            rows.append(result.row)
-            failures.append(result.failure)
-            if add_tables is not None:
-                add_tables(result.row, result.tables)
-            if progress is not None:
-                progress(1)
-    return Sweep(rows, failures)
+
+    sources: Sequence[Source]
+    candidates: Sequence[Candidate]
+    settings: BacktestSettings = field(default_factory=BacktestSettings)
+    isolated: bool = False
+    html: Path | None = None
+    unsettled: bool = False
+
+    def titles(self) -> dict[str, str]:
+        """Return the name of each candidate in tables, by label: the agent's title and the varied parameters, or only these if all
+        candidates are variants of one agent.
+        """
+        several = len({candidate.agent.name for candidate in self.candidates}) > 1
+        titles = {}
+        for candidate in self.candidates:
+            varied = ", ".join(f"{name}={value}" for name, value in candidate.varied.items())
+            title = candidate.title or candidate.agent.name or candidate.label
+            titles[candidate.label] = (f"{title}, {varied}" if several else varied) if varied else title
+        return titles
+
+    def run(
+        self, *, jobs: int = 1, client: Client | None = None, out: Path | None = None, progress: Callable[[int], None] | None = None
+    ) -> SweepResults:
+        """Run all backtests. Results do not depend on the number and kind of workers.
+
+        Args:
+            jobs: Number of workers: processes, or threads if all agents are compiled. With 1, all runs are in this process.
+            client: Client of a Dask cluster whose workers run all backtests instead. Episodes, files of agents, and the folder `html`
+                must be at the same paths there.
+            out: Folder for the tables of all runs and the reality check. Until the sweep ends, those of finished runs are in its
+                `backtests.parts`.
+            progress: Function that is called with 1 for each finished run, in their order.
+
+        Raises:
+            ConfigError: A candidate or a source is invalid. It is raised before the first run; for sources on Dask, when a worker opens one.
+            SchemaError: An episode is invalid, likewise.
+            BellwetherError: A worker ended.
+        """
+        kinds = [candidate.check(self.settings, isolated=self.isolated) for candidate in self.candidates]
+        is_compiled = all(kind is not None and issubclass(kind, CompiledAgent) for kind in kinds)
+        if client is None:
+            for number, source in enumerate(self.sources):
+                prepared = self._prepare(source)
+                if jobs > 1 and not is_compiled and number == 0:
+                    # Compiles the engine in this process; workers load it from numba's cache.
+                    metrics(run(prepared, Passive(), self.settings))
+        results = SweepResults([], [], self.unsettled)
+        tasks = ((source, candidate, ENGINE_VERSION, out is not None) for source in self.sources for candidate in self.candidates)
+        with nullcontext() if out is None else self._open_tables(out) as add_tables:
+            for result in _run_tasks(self.run_one, tasks, jobs=jobs, client=client, prefer="threads" if is_compiled else "processes"):
+                results.rows.append(result.row)
+                results.failures.append(result.failure)
+                if add_tables is not None:
+                    add_tables(result.row, result.tables)
+                if progress is not None:
+                    progress(1)
+        return results
+
+    def run_one(self, source: Source, candidate: Candidate, engine: str, tables: bool) -> _Result:
+        """Run one candidate in one source. engine: required version of the engine. tables: whether to return the tables too."""
+        if engine != ENGINE_VERSION:
+            raise ConfigError(
+                f"running a sweep: a worker has engine version {ENGINE_VERSION}, not {engine}; install one version everywhere"
+            )
+        backtest = candidate.run(self._prepare(source), self.settings, isolated=self.isolated)
+        frames: Mapping[str, pl.DataFrame] = {}
+        if tables:
+            from bellwether.replay.results.frames import details
+
+            frames = details(backtest)
+        if self.html is not None:
+            name = "-".join(_FOREIGN.sub("-", part) for part in (backtest.agent, backtest.episode))
+            backtest.write_html(self.html / f"{name}.html")
+        return _Result(metrics(backtest), frames, backtest.failure)
+
+    def _prepare(self, source: Source) -> Prepared:
+        return _prepare_source(source, self.settings.rules, self.settings.bankroll)
+
+    def _open_tables(self, out: Path) -> AbstractContextManager[Callable[[Mapping[str, Any], Mapping[str, pl.DataFrame]], None]]:
+        from bellwether.replay.results.folder import table_writer
+
+        varied = [{"agent": candidate.label, **candidate.varied} for candidate in self.candidates]
+        return table_writer(out, varied, unsettled=self.unsettled)
 
 
-def _run_all(
-    job: _Job, sources: Sequence[Source], candidates: Sequence[Candidate], *, jobs: int, client: Client | None, prefer: str
+def _run_tasks(
+    function: Callable[..., _Result], tasks: Iterable[tuple[Any, ...]], *, jobs: int, client: Client | None, prefer: str
 ) -> Iterator[_Result]:
-    """Yield the results of all runs in order, each as soon as it and those before it have ended."""
+    """Yield the results of a function for all tasks in order, each as soon as it and those before it have ended."""
     from joblib import Parallel, delayed, parallel_config
 
-    tasks = (delayed(job.run)(source, candidate) for source in sources for candidate in candidates)
     workers = nullcontext() if client is None else parallel_config("dask", client=client)
     with workers:
         parallel = Parallel(return_as="generator", **({"n_jobs": jobs, "prefer": prefer} if client is None else {"n_jobs": -1}))
         try:
-            yield from parallel(tasks)
+            yield from parallel(delayed(function)(*task) for task in tasks)
         except BrokenExecutor as error:
             raise BellwetherError(
                 "running a sweep: a worker process ended, by an agent or out of memory; run each agent in its own process with --isolated"
             ) from error
-
-
-def _open_tables(
-    out: Path, candidates: Sequence[Candidate], *, unsettled: bool
-) -> AbstractContextManager[Callable[[Mapping[str, Any], Mapping[str, pl.DataFrame]], None]]:
-    from bellwether.replay.results.folder import table_writer
-
-    varied = [{"agent": candidate.label, **candidate.varied} for candidate in candidates]
-    return table_writer(out, varied, unsettled=unsettled)
 
 
 @lru_cache(maxsize=_OPEN_SOURCES)

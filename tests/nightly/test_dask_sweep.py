@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.replay import AgentSource, BacktestSettings, Candidate, run_sweep
+from bellwether.replay import AgentSource, BacktestSettings, Candidate, Sweep
 from bellwether.replay.sweep import Source
 from bellwether.replay.units import SECOND
 from tests.unit.replay.test_sweep import three_sources
@@ -64,7 +64,7 @@ def candidates(file: Path, pause: float = 0.0) -> list[Candidate]:
 def test_rows_survive_a_killed_worker(client: Client, sources: list[Source], tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(MINE)
-    alone = run_sweep(sources, candidates(file, 0.001), SETTINGS, out=tmp_path / "alone")
+    alone = Sweep(sources, candidates(file, 0.001), SETTINGS).run(out=tmp_path / "alone")
     assert len({row["result_digest"] for row in alone.rows}) > 5
     seen: list[int] = []
     killed = sorted(client.run(os.getpid).values())[0]
@@ -75,7 +75,7 @@ def test_rows_survive_a_killed_worker(client: Client, sources: list[Source], tmp
         seen.append(runs)
 
     out = tmp_path / "out"
-    there = run_sweep(sources, candidates(file, 0.001), SETTINGS, client=client, out=out, progress=progress)
+    there = Sweep(sources, candidates(file, 0.001), SETTINGS).run(client=client, out=out, progress=progress)
     assert there.rows == alone.rows
     assert sum(seen) == 30
     for path in (tmp_path / "alone").glob("*.parquet"):
@@ -90,7 +90,7 @@ def test_a_bad_episode_ends_the_sweep_and_keeps_the_finished_rows(client: Client
     file.write_text(MINE)
     (sources[2][0] / "settlement.json").write_text("[]")
     with pytest.raises(SchemaError, match="settlement"):
-        run_sweep(sources, candidates(file), SETTINGS, client=client, out=tmp_path / "out")
+        Sweep(sources, candidates(file), SETTINGS).run(client=client, out=tmp_path / "out")
     kept = pl.concat([pl.read_parquet(one) for one in (tmp_path / "out" / "backtests.parts" / "backtests").iterdir()])
     assert set(kept["episode"]) <= {"E0", "E1"}
     assert kept.height
@@ -102,4 +102,4 @@ def test_another_engine_is_refused(client: Client, sources: list[Source], tmp_pa
     file.write_text(MINE)
     monkeypatch.setattr("bellwether.replay.sweep.ENGINE_VERSION", "0")
     with pytest.raises(ConfigError, match="engine version"):
-        run_sweep(sources, candidates(file), SETTINGS, client=client)
+        Sweep(sources, candidates(file), SETTINGS).run(client=client)

@@ -17,7 +17,7 @@ from bellwether.replay import AgentSource, BacktestSettings, run
 from bellwether.replay.agents.builtin import RandomAgent
 from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.engine import Session
-from bellwether.replay.sweep import Candidate, run_sweep
+from bellwether.replay.sweep import Candidate, Sweep
 from bellwether.replay.units import SECOND
 from tests.reference.replay.random_tapes import Shape, random_tape
 from tests.unit.replay.engine.small_tapes import LIVE, busy_tape, follow
@@ -62,4 +62,4 @@ def test_a_worker_that_an_agent_ends_is_an_error_with_its_remedy(tmp_path: Path)
     file = tmp_path / "mine.py"
     file.write_text("import os\nfrom bellwether.replay import Agent\nclass Mine(Agent):\n    def act(self, ctx):\n        os._exit(3)\n")
     with pytest.raises(BellwetherError, match="a worker process ended, by an agent or out of memory"):
-        run_sweep(three_sources(tmp_path), [Candidate(AgentSource(f"{file}:Mine"), "mine")], SETTINGS, jobs=2)
+        Sweep(three_sources(tmp_path), [Candidate(AgentSource(f"{file}:Mine"), "mine")], SETTINGS).run(jobs=2)

@@ -11,7 +11,7 @@ from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay import AgentSource, BacktestSettings, load, run
 from bellwether.replay.request import build_label, parse_grid, parse_parameters
 from bellwether.replay.results.metrics import metrics
-from bellwether.replay.sweep import Candidate, Source, run_sweep
+from bellwether.replay.sweep import Candidate, Source, Sweep
 from bellwether.replay.units import SECOND
 from tests.unit.replay.episode.folders import Native, three_episodes
 
@@ -42,7 +42,7 @@ def test_rows_are_those_of_single_runs_whatever_the_threads(sources: list[Source
 
 def check_rows(sources: list[Source], agent: str) -> None:
     """Compare the rows of one and of two workers, and one row with that of a single run."""
-    alone, together = (run_sweep(sources, candidates(agent), SETTINGS, jobs=jobs) for jobs in (1, 2))
+    alone, together = (Sweep(sources, candidates(agent), SETTINGS).run(jobs=jobs) for jobs in (1, 2))
     assert alone.rows == together.rows
     assert [(row["episode"], row["agent"]) for row in alone.rows[:2]] == [
         ("E0", "maker[spread_cents=1,skew_cents=0]"),
@@ -55,21 +55,21 @@ def check_rows(sources: list[Source], agent: str) -> None:
 
 def test_progress_counts_every_run(sources: list[Source]) -> None:
     counts: list[int] = []
-    run_sweep(sources[:2], candidates(COMPILED), SETTINGS, progress=counts.append)
+    Sweep(sources[:2], candidates(COMPILED), SETTINGS).run(progress=counts.append)
     assert sum(counts) == 16
 
 
 def test_tables_are_written_for_values_of_several_types_and_for_no_candidate(sources: list[Source], tmp_path: Path) -> None:
     mixed = [Candidate(AgentSource(COMPILED), f"maker[{value}]", {"size": value}) for value in (1, 0.5, "all", None)]
-    run_sweep(sources[:1], mixed, SETTINGS, out=tmp_path / "mixed")
+    Sweep(sources[:1], mixed, SETTINGS).run(out=tmp_path / "mixed")
     assert pl.read_csv(tmp_path / "mixed" / "backtests.csv")["size"].to_list() == ["1", "0.5", "all", None]
-    run_sweep(sources[:1], [], SETTINGS, out=tmp_path / "none")
+    Sweep(sources[:1], [], SETTINGS).run(out=tmp_path / "none")
     assert pl.read_parquet(tmp_path / "none" / "orders.parquet").is_empty()
 
 
 def test_an_agent_has_its_own_cadence(sources: list[Source]) -> None:
     own = Candidate(AgentSource(COMPILED), "slow", cadence=60 * SECOND)
-    rows = run_sweep(sources[:1], [own, Candidate(AgentSource(COMPILED), "fast")], SETTINGS).rows
+    rows = Sweep(sources[:1], [own, Candidate(AgentSource(COMPILED), "fast")], SETTINGS).run().rows
     assert [row["cadence_seconds"] for row in rows] == [60, 5]
 
 
@@ -77,11 +77,11 @@ def test_wrong_parameters_and_episodes_are_refused_before_anything_runs(sources:
     for params in ({"spread": 1}, {"spread_cents": 0.001}):
         wrong = Candidate(AgentSource(MAKER, params), "wrong")
         with pytest.raises(ConfigError):
-            run_sweep(sources, [*candidates(MAKER), wrong], SETTINGS, progress=pytest.fail)
+            Sweep(sources, [*candidates(MAKER), wrong], SETTINGS).run(progress=pytest.fail)
     broken = Native().write(tmp_path / "broken")
     (broken / "settlement.json").write_text("[]")
     with pytest.raises(SchemaError):
-        run_sweep([*sources, (broken,)], candidates(MAKER), SETTINGS, progress=pytest.fail)
+        Sweep([*sources, (broken,)], candidates(MAKER), SETTINGS).run(progress=pytest.fail)
 
 
 # Parameters as users write them
