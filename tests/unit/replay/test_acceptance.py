@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bellwether.errors import SchemaError
-from bellwether.replay import AgentContext, Backtest, BacktestSettings, OrderError, load, prepare, run
+from bellwether.replay import AgentContext, Backtest, BacktestSettings, load, prepare, run
 from bellwether.replay.engine import Session
 from bellwether.replay.engine import codes as c
-from bellwether.replay.results.metrics import max_drawdown, metrics, sharpe
+from bellwether.replay.results.metrics import metrics
 from bellwether.replay.rules import fee_terms, rule_set
-from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, LEVEL, OPEN, PRINT, SETTLE, TRADED, VALID, Tape, pack, unpack
+from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, TRADED, Tape, pack, unpack
 from bellwether.replay.units import BUY, CENT, CENT_MICROS, CONTRACT, MICROS, NO, SECOND, SELL, YES
 from bellwether.units import CentiCents, Lots
 from tests.unit.replay.agents.scenes import Scripted
@@ -147,41 +145,6 @@ def traded(scene: Scene, what: Callable[[AgentContext], None]) -> Backtest:
     return run(scene.tape(), Scripted(what), settings)
 
 
-# Books
-
-
-def test_asks_are_the_bids_of_the_other_side_u1_u2_u3() -> None:
-    seen: list[Any] = []
-
-    def look(ctx: AgentContext) -> None:
-        (market,) = ctx.markets()
-        seen.append((ctx.book("A").yes_asks, ctx.book("A").no_asks, market.yes_bid, market.yes_ask, market.no_bid, market.no_ask))
-
-    traded(Scene().book(0, {40: 200, 35: 100}, {52: 100, 50: 50}), look)
-    yes_asks = ((48 * CENT, 100 * CONTRACT), (50 * CENT, 50 * CONTRACT))
-    no_asks = ((60 * CENT, 200 * CONTRACT), (65 * CENT, 100 * CONTRACT))
-    assert seen == [(yes_asks, no_asks, 40 * CENT, 48 * CENT, 52 * CENT, 60 * CENT)]
-
-
-# Fees
-
-
-def test_taker_fees_in_cents_u4_u5_u6_s14() -> None:
-    expected = {(1, 50): 2, (10, 50): 18, (1, 5): 1, (1, 95): 1, (1, 30): 2, (1, 10): 1, (3, 48): 6, (25, 50): 44}
-    expected |= {(4, 50): 7, (100, 50): 175, (200, 40): 336}
-    for (count, price), fee in expected.items():
-        play = Play(Scene().book(0, {}, {100 - price: count}))
-        play.order(f"BUY YES {count}")
-        assert play.fills()[0][2] == fee, (count, price)
-
-
-def test_maker_fees_in_cents_u7_s3() -> None:
-    for (count, price), fee in {(10, 50): 5, (1, 50): 1, (3, 48): 2, (25, 50): 11, (16, 50): 7, (25, 20): 7}.items():
-        play = Play(Scene().book(0, {price - 1: 1}, {}).trade(1, "NO", 100 - price, count))
-        play.order(f"BUY YES {count} @{price}")
-        assert play.end().fills()[0][2] == fee, (count, price)
-
-
 # Takers: fills of an order in book A, its money and its state
 
 #: Row -> order, time in force, fills, state.
@@ -231,16 +194,6 @@ def test_orders_that_cannot_trade_u11_t6_t9() -> None:
     assert play.state(play.order("BUY YES 10")) == "rejected: no_book"
 
 
-def test_a_limit_order_without_a_price_or_a_size_is_the_agents_error_u13() -> None:
-    def ask(ctx: AgentContext) -> None:
-        for price, lots in ((0, CONTRACT), (45 * CENT, 0)):
-            with pytest.raises(OrderError):
-                ctx.place("A", YES, 0, price, lots, "gtc")
-        assert ctx.place("A", YES, 0, None, CONTRACT, "gtc").status == "rejected"
-
-    assert traded(book_a(), ask).failure is None
-
-
 def test_the_rest_of_a_crossing_order_rests_at_its_limit_t3() -> None:
     play = Play(book_a().trade(1, "NO", 51, 30))
     number = play.order("BUY YES 80 @49")
@@ -252,12 +205,6 @@ def test_what_an_order_took_is_gone_for_the_next_t7() -> None:
     play.order("BUY YES 50")
     play.order("BUY YES 50")
     assert play.fills() == [(50, 48, 88), (50, 50, 88)]
-
-
-def test_slippage_and_the_fill_ratio_t8_u18() -> None:
-    assert metrics(traded(book_a(), lambda ctx: ctx.buy("A", YES, 10 * CONTRACT) and None))["slippage"] == Decimal("0.15")
-    thin = Scene().book(0, {45: 100}, {52: 80})
-    assert metrics(traded(thin, lambda ctx: ctx.buy("A", YES, 100 * CONTRACT) and None))["fill_ratio"] == 0.8
 
 
 # Money
@@ -340,14 +287,6 @@ def test_prints_take_what_is_ahead_first(row: str) -> None:
     assert (play.fills(), play.ahead(number)) == (fills, ahead)
 
 
-@pytest.mark.parametrize(("queue", "expected"), [("trade_only", [100, 100]), ("optimistic", [30, 30])])
-def test_a_smaller_display_moves_an_order_up_unless_only_trades_do_q5(queue: str, expected: list[int]) -> None:
-    yes, no = BOOK_A
-    play = Play(book_a().book(10, {**yes, 45: 30}, no).book(20, {**yes, 45: 200}, no), queue=queue)
-    number = play.order("BUY YES 10 @45")
-    assert [play.go(10).ahead(number), play.go(20).ahead(number)] == expected
-
-
 def test_a_later_order_of_ones_own_waits_for_what_came_between_q6() -> None:
     yes, no = BOOK_A
     play = Play(book_a().book(10, {**yes, 45: 500}, no).trade(20, "NO", 55, 112).until(30))
@@ -427,36 +366,12 @@ def test_book_trade_and_settlement_of_one_time_in_this_order_h1(order: int, tmp_
     assert [kind for kind in last if kind in (LEVEL, TRADED, PRINT, SETTLE)] == [PRINT, TRADED, SETTLE]
 
 
-@pytest.mark.parametrize(("seconds", "calls"), [((0, 3, 5, 9, 10), [0, 5, 10]), ((0, 7), [0, 5]), ((0, 7, 12), [0, 5, 10])])
-def test_decisions_are_on_the_grid_h2_h3(seconds: tuple[float, ...], calls: list[int]) -> None:
-    scene = Scene()
-    for number, second in enumerate(seconds):
-        scene.book(second, {45: 100 + number}, {52: 50})
-    play = Play(scene, cadence=5 * SECOND)
-    seen = [play.session.now // SECOND]
-    while play.session.step():
-        seen.append(play.session.now // SECOND)
-    assert seen == calls
-
-
 def test_nothing_trades_after_settlement_h4() -> None:
     play = Play(Scene(tickers=2).book(0, *BOOK_A).book(0, *BOOK_A, ticker=1).settle(5, "NO").until(10, ticker=1))
     play.order("BUY YES 10")
     before = play.cents
     number = play.go(6).order("BUY YES 10")
     assert (play.state(number), play.positions()[YES], play.cents - before) == ("rejected: settled", 0, 0)
-
-
-def test_the_maximum_drawdown_and_the_sharpe_ratio_of_a_flat_curve_h6_h7() -> None:
-    assert max_drawdown(np.array([100_000, 110_000, 99_000, 105_000]) * 10_000) == pytest.approx(0.1, rel=1e-15)
-    assert sharpe(np.arange(10) * 60 * SECOND, np.full(10, 10**9), 60 * SECOND) is None
-
-
-def test_an_event_with_two_winners_is_refused_h8(tmp_path: Path) -> None:
-    native = Native()
-    native.settlement["KXTEST-B"].update(result="YES", value=1_000_000)
-    with pytest.raises(SchemaError, match=r"KXTEST-A.*KXTEST-B.*YES"):
-        load(native.write(tmp_path))
 
 
 # Findings of the survey without an acceptance row
@@ -467,23 +382,3 @@ def test_a_late_order_meets_the_book_of_its_arrival_s7(latency: int, fills: Fill
     play = Play(book_a().book(1, {45: 100}, {50: 150}).until(3), order_latency=latency)
     play.order("BUY YES 10 @48", IOC)
     assert play.end().fills() == fills
-
-
-@pytest.mark.parametrize(("off", "on", "reason"), [(INVALID, VALID, "invalid_book"), (HALT, OPEN, "halted")])
-def test_an_invalid_book_and_a_halt_reject_orders_and_keep_what_rests_s8_b17(off: int, on: int, reason: str) -> None:
-    play = Play(book_a().say(1, off, 0, YES, 0, 0).say(3, on, 0, YES, 0, 0).book(5, {45: 1}, {52: 1}))
-    resting = play.order("BUY YES 1 @40")
-    states = [play.state(play.go(second).order("BUY YES 1")) for second in (0, 1, 2, 3)]
-    assert states == ["filled", f"rejected: {reason}", f"rejected: {reason}", "filled"]
-    assert play.state(resting) == "resting"
-
-
-def test_an_error_of_the_agent_ends_its_episode_and_is_kept_s16() -> None:
-    def act(ctx: AgentContext) -> None:
-        ctx.buy("A", YES, CONTRACT, 40 * CENT)
-        raise ZeroDivisionError("by nothing")
-
-    backtest = traded(book_a().book(5, {45: 1}, {52: 1}).settle(9, "YES"), act)
-    assert backtest.failure is not None
-    assert (backtest.failure.type, backtest.failure.message) == ("ZeroDivisionError", "by nothing")
-    assert backtest.outcome.orders["reason"].tolist() == [c.Reason.AGENT]
