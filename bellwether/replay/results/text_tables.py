@@ -18,8 +18,7 @@ from bellwether.replay.rules import PMB
 
 #: Minimum width of a name; names are folded before numbers.
 _NAME = 12
-_EPISODES = ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)")
-_AGENTS = ("Agent", "Total PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Orders", "Fill (%)")
+_COLUMNS = ("PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Orders", "Fill (%)")
 
 #: Marks of a P&L with limits.
 _UNSETTLED, _DEFAULT = "*", "†"
@@ -61,7 +60,7 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
     counts = sorted(set(summary["episodes"]))
     over = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]) if counts else "no"
     heads, about = _queue_columns(summary.filter(pl.col("episodes") > 0).to_dicts())
-    rows = tuple((name, *_agent_cells(row), *_queue_cells(row, heads)) for name, row in _sort_by_pnl(summary, titles))
+    rows = tuple((name, *_cells(row, heads, _UNSETTLED)) for name, row in _sort_by_pnl(summary, titles))
     notes = ["Return and Fill: mean over episodes. Max DD: the largest.", *about]
     most = max(summary["unsettled"].to_list(), default=0)
     if most:
@@ -69,7 +68,7 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
         notes.append(f"{_UNSETTLED} up to {episodes} with an unsettled position are excluded; --unsettled includes them at their mark.")
     if summary["default_fees"].sum():
         notes.append(_BY_DEFAULT)
-    return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", (*_AGENTS, *heads), rows, tuple(notes))
+    return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", ("Agent", *_COLUMNS, *heads), rows, tuple(notes))
 
 
 def _sort_by_pnl(summary: pl.DataFrame, titles: Mapping[str, str] | None) -> list[tuple[str, dict[str, Any]]]:
@@ -89,41 +88,25 @@ def _agent_table(title: str, rows: pl.DataFrame, total: Mapping[str, Any]) -> Li
         notes += (f"{_MARKED} The total covers {total['episodes']} of {rows.height}.",)
     if rows["default_fees"].any():
         notes += (_BY_DEFAULT,)
-    lines = [(*_line(row["episode"], row, row["return"], row["fill_ratio"]), *_queue_cells(row, heads)) for row in runs]
-    lines.append((*_line("Total", total, total["return_mean"], total["fill_ratio_mean"]), *_queue_cells(total, heads)))
-    return Lines(f"{title} under {total['rules']}", (*_EPISODES, *heads), tuple(lines), notes)
+    lines = [(row["episode"], *_cells(row, heads, _UNSETTLED)) for row in runs]
+    lines.append(("Total", *_cells(total, heads)))
+    return Lines(f"{title} under {total['rules']}", ("Episode", *_COLUMNS, *heads), tuple(lines), notes)
 
 
-def _line(name: str, row: Mapping[str, Any], earned: float | None, fill_ratio: float | None) -> tuple[str, ...]:
-    """Build a line of an agent's table. row: of replay/backtests or replay/summary. earned: return."""
+def _cells(row: Mapping[str, Any], heads: Sequence[str], unsettled: str = "") -> tuple[str, ...]:
+    """Format a row of replay/backtests or replay/summary. unsettled: mark of a P&L with an unsettled position."""
+    marks = (unsettled if row["unsettled"] else "") + (_DEFAULT if row["default_fees"] else "")
     if row.get("episodes") == 0:
-        return (name, *[NOTHING] * (len(_EPISODES) - 1))
-    is_marked = row["unsettled"] and "episodes" not in row
+        return (NOTHING + marks, *[NOTHING] * (len(_COLUMNS) - 1 + len(heads)))
+    mean = "_mean" if "episodes" in row else ""
     return (
-        name,
-        format_signed(row["pnl"]) + (_UNSETTLED if is_marked else "") + (_DEFAULT if row["default_fees"] else ""),
-        earning(earned, sign="+", unit=""),
-        percent(row["max_drawdown"], 2, ""),
-        _format_contracts(row["contracts"]),
-        percent(fill_ratio, 1, ""),
-    )
-
-
-def _marks(row: Mapping[str, Any]) -> str:
-    return (_UNSETTLED if row["unsettled"] else "") + (_DEFAULT if row["default_fees"] else "")
-
-
-def _agent_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    marks = _marks(row)
-    if not row["episodes"]:
-        return (NOTHING + marks, *[NOTHING] * (len(_AGENTS) - 2))
-    return (
-        money(row["pnl"]) + marks,
-        earning(row["return_mean"], unit=""),
+        format_signed(row["pnl"]) + marks,
+        earning(row[f"return{mean}"], sign="+", unit=""),
         percent(row["max_drawdown"], 2, ""),
         _format_contracts(row["contracts"]),
         f"{row['orders']:,}",
-        percent(row["fill_ratio_mean"], 1, ""),
+        percent(row[f"fill_ratio{mean}"], 1, ""),
+        *_queue_cells(row, heads),
     )
 
 
