@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -12,24 +13,25 @@ SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
 
 
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
 @lru_cache(maxsize=4096)
 def _seconds(text: str) -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+    return int(datetime.fromisoformat(text).timestamp())
 
 
 def parse_time(text: str) -> int | None:
-    """Parse an RFC 3339 time in UTC to ns since 1970. None if invalid, or outside of 1970 to 2200."""
-    head, tail = text[:19], text[19:]
-    if not tail.endswith("Z"):
+    """Parse an ISO 8601 time with its zone to ns since 1970, UTC. None if invalid, or outside of 1970 to 2200."""
+    match = _TIME.fullmatch(text)
+    if match is None:
         return None
-    fraction = tail[1:-1]
-    if tail != "Z" and not (tail[0] == "." and 1 <= len(fraction) <= 9 and fraction.isdecimal() and fraction.isascii()):
-        return None
+    clock, fraction, zone = match.groups()
     try:
-        seconds = _seconds(head)
+        seconds = _seconds(clock + zone)
     except ValueError:
         return None
-    return seconds * SECOND + int(fraction.ljust(9, "0")) if 0 <= seconds < END_SECOND else None
+    return seconds * SECOND + int((fraction or "0").ljust(9, "0")) if 0 <= seconds < END_SECOND else None
 
 
 def read_exchange_time(body: dict[str, Any]) -> int | None:
@@ -54,5 +56,7 @@ def to_nanoseconds(at: datetime) -> int:
 
 
 def format_time(at: int) -> str:
-    """Format nanoseconds since 1970 as ISO time in UTC with microseconds."""
-    return datetime.fromtimestamp(at // SECOND, UTC).replace(microsecond=at % SECOND // 1000).isoformat()
+    """Format nanoseconds since 1970 as ISO 8601 time in UTC with microseconds, or with nanoseconds if needed."""
+    seconds, rest = divmod(at, SECOND)
+    fraction = f"{rest:09d}" if rest % 1000 else f"{rest // 1000:06d}"
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction}+00:00"

@@ -10,9 +10,10 @@ import numpy as np
 from numba import njit
 
 from bellwether.errors import BellwetherError, SchemaError
+from bellwether.recordings.exchange_times import format_time
 from bellwether.replay.arrow import values_of
 from bellwether.replay.episode.content import ORDERBOOK, TRADES, BookColumns, Content, Trades
-from bellwether.replay.episode.model import METADATA, SETTLEMENT, Metadata, Settlement, format_iso
+from bellwether.replay.episode.model import METADATA, SETTLEMENT, Metadata, Settlement
 from bellwether.replay.rules import PMB, fee_terms, rule_set, rules_for
 from bellwether.replay.tape.layout import INVALID, LEVEL, PRICES, VALID, freeze, unpack
 from bellwether.replay.units import CENT, DOLLAR, MAX_LOTS, SECOND
@@ -235,7 +236,7 @@ def check_trade_rows(trades: Trades, metadata: Metadata) -> Trades:
 
 def _require_order(file: str, ts: np.ndarray) -> None:
     if (row := first_true(ts[1:] < ts[:-1]) + 1) > 0:
-        raise RowError(file, row, f"ts is {format_iso(int(ts[row]))}, before that of row {row - 1}; sort the rows by time")
+        raise RowError(file, row, f"ts is {format_time(int(ts[row]))}, before that of row {row - 1}; sort the rows by time")
 
 
 def _require_codes(file: str, ticker: np.ndarray, metadata: Metadata) -> None:
@@ -356,7 +357,7 @@ def _check_book(content: Content, fold: BookFold, report: Report) -> None:
     if len(book.ts):
         pauses = np.diff(book.ts)
         pause = f"; longest pause {int(pauses.max()) / SECOND:,.1f} s" if len(pauses) else ""
-        message = f"book rows from {format_iso(int(book.ts[0]))} to {format_iso(int(book.ts[-1]))}{pause}"
+        message = f"book rows from {format_time(int(book.ts[0]))} to {format_time(int(book.ts[-1]))}{pause}"
         report.add(INFO, "coverage", message, ORDERBOOK)
 
 
@@ -364,7 +365,7 @@ def _check_window(file: str, kind: str, ts: np.ndarray, metadata: Metadata, repo
     """Warn about rows outside of the episode's window. kind: what the rows are, for the message. ts: their times."""
     outside = (ts < metadata.start) | (ts > metadata.end)
     if (row := first_true(outside)) >= 0:
-        message = f"{int(outside.sum())} {kind} lie outside start and end, the first at {format_iso(int(ts[row]))}"
+        message = f"{int(outside.sum())} {kind} lie outside start and end, the first at {format_time(int(ts[row]))}"
         report.add(WARNING, "coverage", message, file, row)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -17,6 +16,7 @@ from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationEr
 
 from bellwether.errors import SchemaError
 from bellwether.files import folders
+from bellwether.recordings.exchange_times import format_time, parse_time
 from bellwether.replay import units
 from bellwether.replay.units import DOLLAR, centicents
 from bellwether.units import CentiCents, MicroDollars
@@ -94,31 +94,18 @@ PAID: Mapping[str | None, MicroDollars] = {"YES": MicroDollars(units.MICROS), "N
 _BANKROLL = MicroDollars(1_000 * units.MICROS)
 #: Maximum bankroll: ten billion dollars.
 _MAX_BANKROLL = 10**10 * units.MICROS
-_LATEST = 2**63 - 1
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
-def parse_nanoseconds(text: Any) -> int:
-    """Parse an ISO 8601 time with zone to nanoseconds UTC. Raises `ValueError` if it is invalid or outside of 1970 to 2262."""
-    match = _TIME.fullmatch(text.strip()) if isinstance(text, str) else None
-    if match is not None:
-        day, clock, fraction, zone = match.groups()
-        since = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone == 'Z' else zone}") - datetime(1970, 1, 1, tzinfo=UTC)
-        at = (since.days * 86_400 + since.seconds) * units.SECOND + int((fraction or "0").ljust(9, "0"))
-        if 0 <= at <= _LATEST:
-            return at
-    raise ValueError("it must be an ISO 8601 time with its zone, such as 2026-01-20T22:00:00Z")
-
-
-def format_iso(at: int) -> str:
-    """Format a time (ns UTC) as ISO 8601 with microseconds, or with nanoseconds if needed."""
-    seconds, rest = divmod(at, units.SECOND)
-    fraction = f"{rest:09d}" if rest % 1000 else f"{rest // 1000:06d}"
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction}+00:00"
+def _parse_instant(text: Any) -> int:
+    """Parse an ISO 8601 time with zone to nanoseconds UTC. Raises `ValueError` for others."""
+    at = parse_time(text.strip()) if isinstance(text, str) else None
+    if at is None:
+        raise ValueError("it must be an ISO 8601 time with its zone, such as 2026-01-20T22:00:00Z")
+    return at
 
 
 #: Time in ns UTC; ISO 8601 text in JSON.
-Instant = Annotated[int, BeforeValidator(parse_nanoseconds), PlainSerializer(format_iso)]
+Instant = Annotated[int, BeforeValidator(_parse_instant), PlainSerializer(format_time)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +249,7 @@ class Metadata:
 
     def __post_init__(self) -> None:
         if self.end < self.start:
-            raise SchemaError(f"end is {format_iso(self.end)}; it must be at or after start, {format_iso(self.start)}")
+            raise SchemaError(f"end is {format_time(self.end)}; it must be at or after start, {format_time(self.start)}")
         if not self.markets or len(set(self.tickers)) < len(self.markets):
             raise SchemaError(f"markets have the tickers {self.tickers!r:.80}; give at least one market, each once")
         if not 0 < self.bankroll <= _MAX_BANKROLL:
@@ -378,7 +365,7 @@ def build_row(name: str, about: Metadata, settlements: Sequence[Settlement], dig
         "episode": name,
         "event": about.event_slug,
         "markets": len(about.tickers),
-        "start": format_iso(about.start)[:19],
+        "start": format_time(about.start)[:19],
         "hours": round((about.end - about.start) / 3.6e12, 2),
         "settled": sum(settlement.is_known for settlement in settlements),
         "exogenous": ", ".join(series.name for series in about.exogenous),

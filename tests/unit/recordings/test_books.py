@@ -115,7 +115,7 @@ def test_a_time_with_any_digits_is_read_to_the_nanosecond(moment: datetime, digi
 
 
 def test_what_is_no_such_time_is_none() -> None:
-    for text in ("", "03", "03+00:00", "03.Z", "03.1234567890Z", "03.1²Z"):
+    for text in ("", "03", "03.Z", "03.1234567890Z", "03.1²Z", "03+0000"):
         assert parse_time(f"2026-03-18T19:36:{text}" if text else "") is None
     assert parse_time("2026-13-18T19:36:03Z") is None
 
