@@ -1,4 +1,4 @@
-"""Checks of an episode's content. Each adds *findings*: errors (the episode is refused), warnings, or notes."""
+"""Checks of an episode's content. Each adds *findings*: errors (the episode is refused) or warnings."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from bellwether.replay.rules import PMB, fee_terms, rule_set, rules_for
 from bellwether.replay.tape.layout import INVALID, LEVEL, PRICES, VALID, freeze, unpack
 from bellwether.replay.units import CENT, DOLLAR, MAX_LOTS, SECOND
 
-ERROR, WARNING, INFO = _SEVERITIES = "error", "warning", "info"
+ERROR, WARNING = "error", "warning"
 #: A level counts as displayed for a trade if it was within this time before the trade, ns.
 WINDOW = 2 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Finding of a check: an error, a warning or a note about an episode.
+    """Finding of a check.
 
-    severity: error (the episode is refused), warning or info. check: name of the check. file, row: location, with rows counted from 0.
+    severity: error (the episode is refused) or warning. check: name of the check. file, row: location, with rows counted from 0.
     """
 
     severity: str
@@ -49,7 +49,7 @@ class Report:
     def add(self, severity: str, check: str, message: str, file: str | None = None, row: int | None = None) -> None:
         """Add a finding."""
         self.findings.append(Finding(severity, check, message, file, row))
-        self.findings.sort(key=lambda finding: _SEVERITIES.index(finding.severity))
+        self.findings.sort(key=lambda finding: finding.severity)
 
     @contextmanager
     def collecting_errors(self, check: str, file: str) -> Iterator[None]:
@@ -150,10 +150,7 @@ def _check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], repo
     if unsettled:
         message = f"{len(unsettled)} of {len(settlements)} markets never settle: {_join_names(unsettled)}"
         report.add(WARNING, "settlement", message, SETTLEMENT)
-    if metadata.mutually_exclusive is None:
-        message = f"{len(winners)} winners; metadata.json does not state whether the markets exclude each other"
-        report.add(INFO, "winners", message, SETTLEMENT)
-    elif metadata.mutually_exclusive and len(winners) > 1:
+    if metadata.mutually_exclusive and len(winners) > 1:
         message = f"{_join_names(winners)} are all YES, but the markets exclude each other; correct the results or mutually_exclusive"
         report.add(ERROR, "winners", f"reading {SETTLEMENT}: {message}", SETTLEMENT)
     elif metadata.mutually_exclusive and not winners and not unsettled:
@@ -354,11 +351,6 @@ def _check_book(content: Content, fold: BookFold, report: Report) -> None:
     if empty := [ticker for ticker, count in zip(tickers, counts, strict=True) if not count]:
         report.add(WARNING, "coverage", f"{len(empty)} of {len(tickers)} markets have no book row: {_join_names(empty)}", ORDERBOOK)
     _check_window(ORDERBOOK, "book rows", book.ts, content.metadata, report)
-    if len(book.ts):
-        pauses = np.diff(book.ts)
-        pause = f"; longest pause {int(pauses.max()) / SECOND:,.1f} s" if len(pauses) else ""
-        message = f"book rows from {format_time(int(book.ts[0]))} to {format_time(int(book.ts[-1]))}{pause}"
-        report.add(INFO, "coverage", message, ORDERBOOK)
 
 
 def _check_window(file: str, kind: str, ts: np.ndarray, metadata: Metadata, report: Report) -> None:
@@ -385,27 +377,19 @@ def _check_gaps(content: Content, report: Report) -> None:
         report.add(WARNING, "gaps", f"gaps are stated, but the books are never invalid: {_join_names(unmarked)}", ORDERBOOK)
     if unstated := sorted(marked - stated):
         report.add(WARNING, "gaps", f"books become invalid, but no gap is stated in metadata.json: {_join_names(unstated)}", METADATA)
-    if metadata.gaps:
-        seconds = sum((gap.end or metadata.end) - gap.start for gap in metadata.gaps) / SECOND
-        report.add(INFO, "gaps", f"{len(metadata.gaps)} gaps, {seconds:,.1f} s in all", METADATA)
 
 
 def _check_trades(content: Content, fold: BookFold, report: Report) -> None:
     """Check that trades hit displayed levels of the book, at prices of YES that are on the market's grid, before the settlement."""
     trades, tickers = content.trades, content.metadata.tickers
     report.counts["trades"] = len(trades.ts)
-    if not len(trades.ts):
-        report.add(INFO, "trades", "no trades: resting orders fill only where the book crosses them", TRADES)
-        return
     _check_window(TRADES, "trades", trades.ts, content.metadata, report)
     hit, flipped = fold.hits.T
-    share = f"{int(hit.sum()):,} of {len(hit):,} trades ({hit.mean():.1%}) hit a displayed level"
     if (row := first_true(~hit)) >= 0:
+        share = f"{int(hit.sum()):,} of {len(hit):,} trades ({hit.mean():.1%}) hit a displayed level"
         side, price = (column[row] for column in trades.passive)
         first = f"row {row}: {tickers[trades.ticker[row]]}, {('YES', 'NO')[side]} bid at {price / CENT:g} cents"
         report.add(WARNING, "trades", f"{share}; the first that does not is {first}", TRADES, row)
-    else:
-        report.add(INFO, "trades", share, TRADES)
     by_no = trades.taker == 1
     if flipped[by_no].sum() > hit[by_no].sum():
         counts = f"{int(flipped[by_no].sum()):,} of {int(by_no.sum()):,} trades of NO takers fit at the other side's price"
