@@ -30,6 +30,7 @@ from bellwether.arena.units import MICROS
 from bellwether.arena.universe import build_universe
 from bellwether.arena.weekly.context import WeekContext
 from bellwether.arena.weekly.held_prices import store_tick
+from bellwether.arena.weekly.polymarket import book_midpoint
 from bellwether.lake import Lake
 from bellwether.tables import arena as tables
 from bellwether.venues.polymarket.snapshots import Book
@@ -184,7 +185,10 @@ def _stored_tick() -> float:
                 bid = Decimal(rng.choice((400, 410))) / 1000
                 books[f"y{market.market_id}"] = Book(((bid, Decimal(9)),), ((bid + Decimal("0.01"), Decimal(9)),), now[0])
 
-        world = WeekContext(None, lake, lambda work: books, None, lambda: now[0], "b", "rules")  # type: ignore[arg-type, return-value]
+        def observe(work: Any) -> Any:
+            return {token: PriceObservation(book_midpoint(book), book.at) for token, book in books.items()}
+
+        world = WeekContext(None, lake, {"polymarket": observe}, None, lambda: now[0], "b", "rules")  # type: ignore[arg-type]
         quote()
         store_tick(world)
         taken = []

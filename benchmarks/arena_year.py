@@ -30,6 +30,7 @@ from bellwether.arena.weekly.context import WeekContext
 from bellwether.arena.weekly.decisions import decide_week
 from bellwether.arena.weekly.evidence import FactRows, build_evidence_rows, list_due_markets
 from bellwether.arena.weekly.held_prices import store_tick
+from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.models.client import Limits, ModelClient
@@ -100,14 +101,16 @@ class Sandbox:
 
     def world(self, journal: Journal) -> WeekContext:
         """Create the context in which a week's functions work on the arena."""
-        return WeekContext(journal, self.lake, self._ask, _Models(self, journal), lambda: self.now, "year", "eight", self.home / "registry")
+        return WeekContext(
+            journal, self.lake, {"polymarket": self._ask}, _Models(self, journal), lambda: self.now, "year", "eight", self.home / "registry"
+        )
 
-    def _ask(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
+    def _ask(self, work: Callable[[Polymarket], Awaitable[Any]]) -> Any:
         async def session() -> Any:
             with addresses(self.config, served=False) as found:
                 how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": found.transport}
                 async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:
-                    return await work(gamma, clob)
+                    return await work(Polymarket(gamma, clob))
 
         return concurrency.run(session())
 

@@ -18,8 +18,8 @@ from resources.venues import KalshiVenue, PolymarketVenue, WorldResource
 
 if TYPE_CHECKING:
     from bellwether.arena.weekly.context import WeekContext
-    from bellwether.venues.kalshi.client import KalshiClient
-    from bellwether.venues.polymarket.client import ClobClient, GammaClient
+    from bellwether.arena.weekly.kalshi import Kalshi
+    from bellwether.arena.weekly.polymarket import Polymarket
 
 T = TypeVar("T")
 
@@ -61,27 +61,30 @@ class ArenaResource(dg.ConfigurableResource):
         return WeekContext(
             journal=self.journal.journal,
             lake=self.lake.lake,
-            venue=self._query_polymarket,
+            venues={"polymarket": self._query_polymarket, "kalshi": self._query_kalshi},
             models=self.models.of_run(run, limits(dollars)),
             now=config.now,
             run=run,
             lineup=lineup or self.lineup,
             registry=config.registry,
-            kalshi=self._query_kalshi,
             methodology=methodology or self.methodology,
             budgets=WeekBudgets(config.week_budget, config.week_model_budget),
         )
 
-    def _query_polymarket(self, work: "Callable[[GammaClient, ClobClient], Awaitable[T]]") -> T:
+    def _query_polymarket(self, work: "Callable[[Polymarket], Awaitable[T]]") -> T:
+        from bellwether.arena.weekly.polymarket import Polymarket
+
         async def session() -> T:
             async with self.polymarket.clients() as (gamma, clob):
-                return await work(gamma, clob)
+                return await work(Polymarket(gamma, clob))
 
         return concurrency.run(session())
 
-    def _query_kalshi(self, work: "Callable[[KalshiClient], Awaitable[T]]") -> T:
+    def _query_kalshi(self, work: "Callable[[Kalshi], Awaitable[T]]") -> T:
+        from bellwether.arena.weekly.kalshi import Kalshi
+
         async def session() -> T:
             async with self.kalshi.clients() as (client,):
-                return await work(client)
+                return await work(Kalshi(client))
 
         return concurrency.run(session())

@@ -53,6 +53,7 @@ def print_rankings(known_at: datetime | None = None) -> None:
     """Print the rankings of the arena. known_at: as in `open_table_reader`."""
     from bellwether.console import console
     from bellwether.pages.columns import text_table
+    from bellwether.pages.model import PageTable
     from bellwether.site.arena_rankings import leaderboard, read_rankings
 
     read = open_table_reader(known_at)
@@ -61,6 +62,7 @@ def print_rankings(known_at: datetime | None = None) -> None:
         console().print("No cohort has started. `bellwether arena run` starts one.")
     for ranking in rankings:
         board = leaderboard(ranking)
+        assert isinstance(board, PageTable)  # a ranking has families
         console().print(text_table(board))
         for note in ranking.notes():
             console().print(note, style="dim", markup=False, highlight=False)

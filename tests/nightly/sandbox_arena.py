@@ -11,6 +11,8 @@ import httpx
 
 from bellwether import concurrency
 from bellwether.arena.weekly.context import WeekContext
+from bellwether.arena.weekly.kalshi import Kalshi
+from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.journal import Journal
 from bellwether.models.client import ModelClient
 from bellwether.models.keys import endpoints
@@ -82,7 +84,8 @@ class SandboxArena(Arena):
         return Settings(sandbox_now=self.now, home=self.home, sandbox_seed=self.seed)
 
     def world(self, journal: Journal, run: str = "r") -> WeekContext:
-        return replace(super().world(journal, run), kalshi=self.query_kalshi, methodology=self.methodology)
+        venues = {"polymarket": self.query, "kalshi": self.query_kalshi}
+        return replace(super().world(journal, run), venues=venues, methodology=self.methodology)
 
     def transport(self, inner: httpx.AsyncBaseTransport | None) -> httpx.AsyncBaseTransport | None:
         """Return the transport to the venues."""
@@ -93,19 +96,19 @@ class SandboxArena(Arena):
         with addresses(self.config, served=False) as venues:
             yield venues, {"limits": RateLimit(tokens_per_second=1e9), "transport": self.transport(venues.transport)}
 
-    def query(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
+    def query(self, work: Callable[[Polymarket], Awaitable[Any]]) -> Any:
         async def session() -> Any:
             with self._venues() as (venues, how):
                 async with GammaClient(venues.gamma, **how) as gamma, ClobClient(venues.clob, **how) as clob:
-                    return await work(gamma, clob)
+                    return await work(Polymarket(gamma, clob))
 
         return concurrency.run(session())
 
-    def query_kalshi(self, work: Callable[[KalshiClient], Awaitable[Any]]) -> Any:
+    def query_kalshi(self, work: Callable[[Kalshi], Awaitable[Any]]) -> Any:
         async def session() -> Any:
             with self._venues() as (venues, how):
                 async with KalshiClient(venues.kalshi, **how) as client:
-                    return await work(client)
+                    return await work(Kalshi(client))
 
         return concurrency.run(session())
 

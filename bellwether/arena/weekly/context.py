@@ -4,12 +4,13 @@ stored on first use and never change (frozen).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
 from functools import cached_property
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from bellwether.arena.facts import Agent
 from bellwether.arena.identity import WEEK, week_start
@@ -18,14 +19,16 @@ from bellwether.arena.lineup import current_terms, load_lineup
 from bellwether.arena.methodology import Methodology, Venue, load_methodology, methodologies
 from bellwether.arena.records import FrozenCohort, FrozenUniverse, load_record, store_once
 from bellwether.arena.units import MICROS
-from bellwether.arena.weekly.kalshi import Kalshi, KalshiRunner
-from bellwether.arena.weekly.polymarket import Polymarket, PolymarketRunner
+from bellwether.arena.weekly.kalshi import Kalshi
+from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.errors import ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.journal import Budget, Journal, Scope
 from bellwether.journal.records import Records
 from bellwether.lake import Lake, Slice
 from bellwether.tables.arena import AGENTS, EVIDENCE, UNIVERSE
+
+T = TypeVar("T")
 
 #: Purpose of the calls for decisions in the journal.
 PURPOSE = "arena/decisions"
@@ -86,23 +89,30 @@ def _to_micros(dollars: Decimal) -> int:
 DECISION = timedelta(minutes=5)
 
 
+class VenueQuery(Protocol):
+    """Function that runs a coroutine with connected access to a venue, `Polymarket` or `Kalshi`."""
+
+    def __call__(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """Run `work` and return its result."""
+        ...
+
+
 @dataclass(frozen=True)
 class WeekContext:
     """Clients and settings of a weekly run.
 
-    venue: runner of Polymarket requests. models: model clients; None if no call is allowed. now: clock of the venue. run: owner of costs. lineup: of new cohorts. registry: folder of the user. kalshi: runner of Kalshi requests; None if no cohort bets there. methodology:
-    of new cohorts; default: of the lineup. budgets: of every week.
+    venues: access to venues. models: model clients; None if no call is allowed. now: clock of the venue. run: owner of costs. lineup: of new
+    cohorts. registry: folder of the user. methodology: of new cohorts; default: of the lineup. budgets: of every week.
     """
 
     journal: Journal
     lake: Lake
-    venue: PolymarketRunner
+    venues: Mapping[Venue, VenueQuery]
     models: Models | None
     now: Callable[[], datetime]
     run: str
     lineup: str
     registry: Path | None = None
-    kalshi: KalshiRunner | None = None
     methodology: str | None = None
     budgets: WeekBudgets = WeekBudgets()
 
@@ -121,13 +131,11 @@ class WeekContext:
         """Methodology of new cohorts. Raises `ConfigError` for an unknown name."""
         return load_methodology(self.methodology or load_lineup(self.lineup, self.registry).methodology, self.registry)
 
-    def data(self, venue: Venue) -> Polymarket | Kalshi:
-        """Return the access to a venue's markets, prices and evidence. Raises `ConfigError` for Kalshi without a client."""
-        if venue == "polymarket":
-            return Polymarket(self.venue)
-        if self.kalshi is None:
-            raise ConfigError("querying Kalshi: a cohort bets there, but no Kalshi client is configured")
-        return Kalshi(self.kalshi)
+    def query(self, venue: Venue, work: Callable[[Polymarket | Kalshi], Awaitable[T]]) -> T:
+        """Query a venue about markets, prices or evidence. Raises `ConfigError` without access to the venue."""
+        if venue not in self.venues:
+            raise ConfigError(f"querying {venue}: a cohort bets there, but no client of it is configured")
+        return self.venues[venue](work)
 
     def group_by_venue(self, agents: Iterable[Agent]) -> dict[Venue, list[Agent]]:
         """Group agents by venue; agents with an unknown methodology are omitted."""
@@ -182,12 +190,9 @@ def _build_universe(context: WeekContext, week: date, venue: Venue) -> FrozenUni
         rules = next(
             methodology for cohort in _young_cohorts(context, week) if (methodology := cohort_methodology(context, cohort)).venue == venue
         )
-    data = context.data(venue)
-    return (
-        data.reconstruct_universe(decision_time(week), rules.universe)
-        if is_past(week, now, rules)
-        else data.fetch_universe(rules.universe, now)
-    )
+    if is_past(week, now, rules):
+        return context.query(venue, lambda data: data.reconstruct_universe(decision_time(week), rules.universe))
+    return context.query(venue, lambda data: data.fetch_universe(rules.universe, now))
 
 
 def load_cohort(records: Records, week: date) -> FrozenCohort | None:

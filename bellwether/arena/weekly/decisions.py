@@ -204,16 +204,17 @@ def _is_overtaken(records: Records, task: Task) -> bool:
 
 def _fetch_market_data(context: WeekContext, universe: FrozenUniverse, state: ledgers.WeekState, decision: Decision) -> MarketData:
     """Return the markets and quotes for executing a decision: current ones, or past ones in a reconstructed week."""
-    listed, data = universe.universe.by_id, context.data(universe.venue)
+    listed, venue = universe.universe.by_id, universe.venue
     sold = (state.position(sell.position_id) for sell in decision.sells)
     mentioned = [*(bet.market_id for bet in decision.bets), *(position.market_id for position in sold if position is not None)]
     wanted = {name: state.markets[name] for name in mentioned if name in state.markets}
     if universe.reconstructed:
-        quotes = {**state.quotes, **data.reconstruct_quotes({name: market for name, market in wanted.items() if name in listed}, state.at)}
-        return MarketData(listed, quotes, state.at, _drop_listed(state.markets, listed))
+        offered = {name: market for name, market in wanted.items() if name in listed}
+        quotes = context.query(venue, lambda data: data.reconstruct_quotes(offered, state.at))
+        return MarketData(listed, {**state.quotes, **quotes}, state.at, _drop_listed(state.markets, listed))
     if not wanted:
         return MarketData(listed, {}, context.now())
-    statuses, quotes = data.fetch_quotes(wanted, context.now())
+    statuses, quotes = context.query(venue, lambda data: data.fetch_quotes(wanted, context.now()))
     fresh = update_status(state.markets, statuses)
     return MarketData({name: fresh[name] for name in listed}, quotes, context.now(), _drop_listed(fresh, listed))
 

@@ -68,12 +68,9 @@ def build_evidence_rows(context: WeekContext, week: date, facts: FactRows, *, re
         facts.evidence.filter(pl.col("week") == week),
     ]
     for venue, ledger in _fold_ledgers(context, facts, until, reconstructed=True).items():
-        awaited, used = find_awaited_markets(ledger), {account.agent.methodology for account in ledger.accounts.values()}
-        if awaited:
-            rules = {name: methodology for name, methodology in context.rules.items() if name in used}
-            reconstructed = context.data(venue).reconstruct_evidence(awaited, until, rules)
-            of_week = [row for row in reconstructed if week_start(week) <= row["fetched_at"] < week_start(week) + WEEK]
-            parts.append(evidence_frame(of_week, reconstructed=True))
+        reconstructed = _reconstruct_evidence(context, venue, ledger, until)
+        of_week = [row for row in reconstructed if week_start(week) <= row["fetched_at"] < week_start(week) + WEEK]
+        parts.append(evidence_frame(of_week, reconstructed=True))
     if week == week_of(now):
         parts.append(_observe_markets(context, facts, now, requested))
         if (early := parts[-1].filter(pl.col("week") != week)).height:
@@ -82,6 +79,13 @@ def build_evidence_rows(context: WeekContext, week: date, facts: FactRows, *, re
             )
     rows = pl.concat(parts).unique(["market_id", "known_at"], keep="first", maintain_order=True)
     return EVIDENCE.validate(rows.sort(EVIDENCE.order))
+
+
+def _reconstruct_evidence(context: WeekContext, venue: Venue, ledger: Ledger, until: datetime) -> list[dict[str, Any]]:
+    """Return what polls of the awaited markets of a ledger up to `until` would have shown."""
+    awaited, used = find_awaited_markets(ledger), {account.agent.methodology for account in ledger.accounts.values()}
+    rules = {name: methodology for name, methodology in context.rules.items() if name in used}
+    return context.query(venue, lambda data: data.reconstruct_evidence(awaited, until, rules)) if awaited else []
 
 
 def list_due_markets(context: WeekContext) -> list[str]:
@@ -111,7 +115,7 @@ def _observe_markets(context: WeekContext, facts: FactRows, now: datetime, reque
             wanted_by_venue.setdefault(venue, set()).update(market_id for market_id in requested if market_id in ledger.bets)
     for venue, names in wanted_by_venue.items():
         if wanted := sorted(names):
-            observed = context.data(venue).fetch_evidence(wanted, now)
+            observed = context.query(venue, lambda data: data.fetch_evidence(wanted, now))
             listed = {row["market_id"] for row in observed}
             rows += [*observed, *(build_missing_evidence_row(market_id, now) for market_id in wanted if market_id not in listed)]
     return evidence_frame(rows)

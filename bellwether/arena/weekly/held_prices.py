@@ -64,12 +64,17 @@ def _observe_prices(context: WeekContext) -> tuple[Opened, dict[PriceKey, PriceO
     observations: dict[PriceKey, PriceObservation] = {}
     opened, of_venue = _current_holdings(context)
     for venue, tokens in of_venue.items():
-        quoted = context.data(venue).fetch_midpoints(tokens.values()) if tokens else {}
-        listed: dict[PriceKey, SharePrice] = {}
-        with suppress(VenueError):  # the second source is only a check; its outage does not prevent a mark
-            listed = context.data(venue).fetch_listed_prices(sorted(tokens), context.now()) if tokens else {}
-        observations |= {key: replace(quoted[token], other=listed.get(key)) for key, token in tokens.items() if token in quoted}
+        observations |= _observe_venue(context, venue, tokens) if tokens else {}
     return opened, observations
+
+
+def _observe_venue(context: WeekContext, venue: Venue, tokens: Tokens) -> dict[PriceKey, PriceObservation]:
+    """Return the current prices of a venue's outcomes that are quoted."""
+    quoted = context.query(venue, lambda data: data.fetch_midpoints(tokens.values()))
+    listed: dict[PriceKey, SharePrice] = {}
+    with suppress(VenueError):  # the second source is only a check; its outage does not prevent a mark
+        listed = context.query(venue, lambda data: data.fetch_listed_prices(sorted(tokens), context.now()))
+    return {key: replace(quoted[token], other=listed.get(key)) for key, token in tokens.items() if token in quoted}
 
 
 def _merge_tick(
@@ -138,7 +143,7 @@ def reconstruct_prices(context: WeekContext, days: Sequence[date]) -> dict[date,
         spans = dict(_clip_spans(find_held_spans(ledger), first, last, now))
         tokens = _quoted_tokens(context, sorted(spans))
         wanted = {token: (spans[key][0][0], spans[key][-1][1]) for key, token in tokens.items()}
-        prices = context.data(venue).fetch_past_prices(wanted) if wanted else {}
+        prices = _fetch_past_prices(context, venue, wanted) if wanted else {}
         for key, token in tokens.items():
             for row in _price_changes(key, prices[token], spans[key], minutes):
                 if row.at.date() in prices_by_day:
@@ -151,6 +156,10 @@ def reconstruct_prices(context: WeekContext, days: Sequence[date]) -> dict[date,
         )
         for day, rows in prices_by_day.items()
     }
+
+
+def _fetch_past_prices(context: WeekContext, venue: Venue, spans: Mapping[str, tuple[datetime, datetime]]) -> Mapping[str, Points]:
+    return context.query(venue, lambda data: data.fetch_past_prices(spans))
 
 
 def list_reconstructed_days(context: WeekContext) -> list[date]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -42,82 +42,95 @@ _LAST = timedelta(days=14)
 #: Number of contracts per candle request while a universe is filled.
 _AT_ONCE = 400
 
-T = TypeVar("T")
-
-
-class KalshiRunner(Protocol):
-    """Function that runs a coroutine with a connected Kalshi client."""
-
-    def __call__(self, work: Callable[[KalshiClient], Awaitable[T]]) -> T:
-        """Run `work` with a connected client and return its result."""
-        ...
-
 
 @dataclass(frozen=True)
 class Kalshi:
     """Markets, prices and evidence (what the venue states about resolutions) of Kalshi. Tokens are the tickers of contracts."""
 
-    run_query: KalshiRunner
+    client: KalshiClient
 
-    def fetch_universe(self, limit: int, now: datetime) -> FrozenUniverse:
+    async def fetch_universe(self, limit: int, now: datetime) -> FrozenUniverse:
         """Fetch the open markets with the largest volume. All open events are read, because the venue does not sort by volume."""
-        return self.run_query(lambda client: _fetch_universe(client, limit, now))
+        snapshot, series = await snapshots.fetch_open_events(self.client, now), await snapshots.fetch_series(self.client)
+        at = snapshot.at or now
+        listings = group_contracts((row for row in snapshot.contracts.values() if row["status"] in OPEN), snapshot.events)
+        markets = [build_market(listing, series, at) for listing in listings]
+        return FrozenUniverse(select_universe(markets, limit, at), at, False, "Kalshi: open events by volume", snapshot.rejects, "kalshi")
 
-    def reconstruct_universe(self, at: datetime, limit: int) -> FrozenUniverse:
+    async def reconstruct_universe(self, at: datetime, limit: int) -> FrozenUniverse:
         """Reconstruct the universe as of a past instant, from the candidates of `bellwether.arena.kalshi.find_candidates`."""
-        return self.run_query(lambda client: _reconstruct_universe(client, at, limit))
+        existed = (pl.coalesce("created_at", "open_time") <= at) & (pl.col("close_time") > at) & ~pl.col("is_combo")
+        snapshot = await snapshots.fetch_closing_after(self.client, at, existed)
+        series = await snapshots.fetch_series(self.client)
+        candidates = find_candidates(snapshot.contracts.values(), snapshot.events, at)
+        candles: dict[str, Candle | None] = {}
+        universe = reconstruct_universe([], series, candles, at, limit)
+        for batch in _batch_listings(candidates):
+            tickers = [ticker for listing in batch for ticker in listing.tickers]
+            rows_by_ticker = await self._fetch_candles(tickers, at - FRESH, at)
+            candles |= {ticker: find_latest_candle(rows, at) for ticker, rows in rows_by_ticker.items()}
+            priced = [listing for listing in candidates if all(ticker in candles for ticker in listing.tickers)]
+            universe = reconstruct_universe(priced, series, candles, at, limit)
+            if len(universe.markets) == limit:
+                break
+        source = f"Kalshi: dates of markets expected to end {SOONEST.days} to {LATEST.days} days later; candlesticks"
+        return FrozenUniverse(universe, at, True, source, snapshot.rejects, "kalshi")
 
-    def fetch_held_markets(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
+    async def fetch_held_markets(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
         """Fetch markets by id, with the last prices from candles up to `at`. past: `at` lies in a reconstructed week, so that statuses and quotes
         are those of `at`.
         """
-        return self.run_query(lambda client: _fetch_held(client, market_ids, at, past=past))
+        (listings, _), series = await self._fetch_listings(market_ids), await snapshots.fetch_series(self.client)
+        candles = await self._fetch_candles([ticker for listing in listings.values() for ticker in listing.tickers], at - _LAST, at)
+        markets: dict[str, Market] = {}
+        for name, listing in listings.items():
+            market = reconstruct_market(listing, series, {}, at) if past else build_market(listing, series, at)
+            markets[name] = replace(market, volume=None) if past else market
+        quotes = {name: _quotes_from_candles(market, candles, at) for name, market in markets.items()} if past else {}
+        points = {ticker: [(candle.at, quote_from_candle(candle).mid) for candle in rows] for ticker, rows in candles.items()}
+        return HeldMarkets(markets, find_last_prices(markets.values(), points, at), quotes)
 
-    def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
+    async def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
         """Fetch current statuses of markets, and quotes from order books, by market id. Unknown markets are omitted."""
         tokens = find_quoted_tokens(markets, list(markets))
-
-        async def work(client: KalshiClient) -> tuple[dict[str, MarketListing], dict[str, snapshots.Book]]:
-            return (await _fetch_listings(client, list(markets)))[0], await snapshots.fetch_books(client, tokens)
-
-        listings, books = self.run_query(work)
+        (listings, _), books = await self._fetch_listings(list(markets)), await snapshots.fetch_books(self.client, tokens)
         quotes: dict[str, dict[int, Quote]] = {}
         for ticker, book in books.items():
             market_id, place = tokens[ticker]
             quotes.setdefault(market_id, {})[place] = quote_from_book(book.yes, book.no, book.at)
         return {name: find_market_status(listing) for name, listing in listings.items()}, dict(quotes)
 
-    def reconstruct_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
+    async def reconstruct_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
         """Return the quotes from the latest candles at or before an instant."""
         tokens = find_quoted_tokens(markets, list(markets))
-        if not tokens:
-            return {}
-        candles = self.run_query(lambda client: _fetch_candles(client, tokens, at - FRESH, at))
-        return {name: _quotes_from_candles(market, candles, at) for name, market in markets.items()}
+        candles = await self._fetch_candles(tokens, at - FRESH, at) if tokens else {}
+        return {name: _quotes_from_candles(market, candles, at) for name, market in markets.items()} if tokens else {}
 
-    def fetch_evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
+    async def fetch_evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
         """Fetch what the venue states about the resolution of each market: one row of evidence per market, from its contracts."""
-        listings, at = self.run_query(lambda client: _fetch_listings(client, market_ids))
+        listings, at = await self._fetch_listings(market_ids)
         return [build_evidence_row(listing, fetched_at=at or now) for listing in listings.values()]
 
-    def reconstruct_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
+    async def reconstruct_evidence(
+        self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]
+    ) -> list[dict[str, Any]]:
         """Reconstruct what polls up to `until` would have shown; see `bellwether.arena.kalshi.reconstruct_evidence`."""
-        listings, _ = self.run_query(lambda client: _fetch_listings(client, market_ids))
+        listings, _ = await self._fetch_listings(market_ids)
         wait = max(methodology.dispute_window for methodology in rules.values())
         return reconstruct_evidence(listings.values(), until, wait=wait, grace=max(methodology.grace for methodology in rules.values()))
 
-    def fetch_midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
+    async def fetch_midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
         """Fetch the midpoints of current order books, by ticker."""
-        books = self.run_query(lambda client: snapshots.fetch_books(client, tokens))
+        books = await snapshots.fetch_books(self.client, tokens)
         return {ticker: PriceObservation(quote_from_book(book.yes, book.no, book.at).mid, book.at) for ticker, book in books.items()}
 
-    def fetch_listed_prices(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
+    async def fetch_listed_prices(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
         """Return an empty mapping: Kalshi's listing repeats the order book and is no second price to compare with."""
         return {}
 
-    def fetch_past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
+    async def fetch_past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
         """Fetch the midpoints of hourly candles in which both sides are quoted, by ticker. spans: start and end of each ticker's prices."""
-        candles = self.run_query(lambda client: snapshots.fetch_candles(client, spans))
+        candles = await snapshots.fetch_candles(self.client, spans)
         return {
             ticker: [
                 (candle.at, (candle.bid + candle.ask) / 2)
@@ -127,32 +140,24 @@ class Kalshi:
             for ticker, rows in candles.items()
         }
 
+    async def _fetch_listings(self, market_ids: Sequence[str]) -> tuple[dict[str, MarketListing], datetime | None]:
+        """Fetch markets by id with all their contracts; return them and the time of the response."""
+        snapshot, of_events = await snapshots.fetch_by_id(self.client, market_ids)
+        listings: dict[str, MarketListing] = {}
+        for name in dict.fromkeys(market_ids):
+            if name in of_events:
+                contracts = sorted(
+                    (row for row in snapshot.contracts.values() if row["event_ticker"] == name), key=lambda row: str(row["ticker"])
+                )
+                listings[name] = MarketListing(name, snapshot.events.get(name), tuple(contracts), named=True)
+            elif name in snapshot.contracts:
+                row = snapshot.contracts[name]
+                listings[name] = MarketListing(name, snapshot.events.get(row["event_ticker"]), (row,), named=False)
+        return listings, snapshot.at
 
-async def _fetch_universe(client: KalshiClient, limit: int, now: datetime) -> FrozenUniverse:
-    snapshot, series = await snapshots.fetch_open_events(client, now), await snapshots.fetch_series(client)
-    at = snapshot.at or now
-    listings = group_contracts((row for row in snapshot.contracts.values() if row["status"] in OPEN), snapshot.events)
-    markets = [build_market(listing, series, at) for listing in listings]
-    return FrozenUniverse(select_universe(markets, limit, at), at, False, "Kalshi: open events by volume", snapshot.rejects, "kalshi")
-
-
-async def _reconstruct_universe(client: KalshiClient, at: datetime, limit: int) -> FrozenUniverse:
-    existed = (pl.coalesce("created_at", "open_time") <= at) & (pl.col("close_time") > at) & ~pl.col("is_combo")
-    snapshot, series = await snapshots.fetch_closing_after(client, at, existed), await snapshots.fetch_series(client)
-    candidates = find_candidates(snapshot.contracts.values(), snapshot.events, at)
-    candles: dict[str, Candle | None] = {}
-    universe = reconstruct_universe([], series, candles, at, limit)
-    for batch in _batch_listings(candidates):
-        tickers = [ticker for listing in batch for ticker in listing.tickers]
-        candles |= {
-            ticker: find_latest_candle(rows, at) for ticker, rows in (await _fetch_candles(client, tickers, at - FRESH, at)).items()
-        }
-        priced = [listing for listing in candidates if all(ticker in candles for ticker in listing.tickers)]
-        universe = reconstruct_universe(priced, series, candles, at, limit)
-        if len(universe.markets) == limit:
-            break
-    source = f"Kalshi: dates of markets expected to end {SOONEST.days} to {LATEST.days} days later; candlesticks"
-    return FrozenUniverse(universe, at, True, source, snapshot.rejects, "kalshi")
+    async def _fetch_candles(self, tickers: Iterable[str], first: datetime, last: datetime) -> dict[str, list[Candle]]:
+        candles = await snapshots.fetch_candles(self.client, dict.fromkeys(tickers, (first, last)))
+        return {ticker: [_candle_from_row(row) for row in rows] for ticker, rows in candles.items()}
 
 
 def _batch_listings(listings: Iterable[MarketListing]) -> Iterator[list[MarketListing]]:
@@ -169,27 +174,6 @@ def _batch_listings(listings: Iterable[MarketListing]) -> Iterator[list[MarketLi
         yield batch
 
 
-async def _fetch_listings(client: KalshiClient, market_ids: Sequence[str]) -> tuple[dict[str, MarketListing], datetime | None]:
-    """Fetch markets by id with all their contracts; return them and the time of the response."""
-    snapshot, of_events = await snapshots.fetch_by_id(client, market_ids)
-    listings: dict[str, MarketListing] = {}
-    for name in dict.fromkeys(market_ids):
-        if name in of_events:
-            contracts = sorted(
-                (row for row in snapshot.contracts.values() if row["event_ticker"] == name), key=lambda row: str(row["ticker"])
-            )
-            listings[name] = MarketListing(name, snapshot.events.get(name), tuple(contracts), named=True)
-        elif name in snapshot.contracts:
-            row = snapshot.contracts[name]
-            listings[name] = MarketListing(name, snapshot.events.get(row["event_ticker"]), (row,), named=False)
-    return listings, snapshot.at
-
-
-async def _fetch_candles(client: KalshiClient, tickers: Iterable[str], first: datetime, last: datetime) -> dict[str, list[Candle]]:
-    candles = await snapshots.fetch_candles(client, dict.fromkeys(tickers, (first, last)))
-    return {ticker: [_candle_from_row(row) for row in rows] for ticker, rows in candles.items()}
-
-
 def _candle_from_row(row: Mapping[str, Any]) -> Candle:
     return Candle(row["end_at"], row["yes_bid_close"], row["yes_ask_close"])
 
@@ -202,16 +186,3 @@ def _quotes_from_candles(market: Market, candles: Mapping[str, Sequence[Candle]]
         if candle is not None:
             quotes[place] = quote_from_candle(candle)
     return quotes
-
-
-async def _fetch_held(client: KalshiClient, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
-    (listings, _), series = await _fetch_listings(client, market_ids), await snapshots.fetch_series(client)
-    tickers = [ticker for listing in listings.values() for ticker in listing.tickers]
-    candles = await _fetch_candles(client, tickers, at - _LAST, at)
-    markets: dict[str, Market] = {}
-    for name, listing in listings.items():
-        market = reconstruct_market(listing, series, {}, at) if past else build_market(listing, series, at)
-        markets[name] = replace(market, volume=None) if past else market
-    quotes = {name: _quotes_from_candles(market, candles, at) for name, market in markets.items()} if past else {}
-    points = {ticker: [(candle.at, quote_from_candle(candle).mid) for candle in rows] for ticker, rows in candles.items()}
-    return HeldMarkets(markets, find_last_prices(markets.values(), points, at), quotes)

@@ -88,13 +88,16 @@ def build_week_state(
     awaited = find_awaited_markets(ledger)
     listed = universe.by_id
     if reconstructed and awaited:
+        rows = context.query(venue, lambda data: data.reconstruct_evidence(awaited, at, rules))
         observations = [
             *observations,
-            *observations_from_rows(evidence_frame(context.data(venue).reconstruct_evidence(awaited, at, rules), reconstructed=True)),
+            *observations_from_rows(evidence_frame(rows, reconstructed=True)),
         ]
         ledger = _fold_ledger(agents, trades, observations, rules, at)
     missing = sorted({position.market_id for account in ledger.accounts.values() for position in account.open.values()} - set(listed))
-    held_markets = context.data(venue).fetch_held_markets(missing, at, past=reconstructed) if missing else HeldMarkets()
+    held_markets = HeldMarkets()
+    if missing:
+        held_markets = context.query(venue, lambda data: data.fetch_held_markets(missing, at, past=reconstructed))
     return WeekState(
         ledger, at, {**held_markets.markets, **listed}, {**held_markets.prices, **_universe_prices(universe, at)}, held_markets.quotes
     )

@@ -72,19 +72,20 @@ class Trouble:
                 return NoAnswer(found.key, Outcome.REFUSAL, f"refused {self.rng.random()}", 1, final=True)
             raise Stopped(rule, fault, f"fault {self.rng.randrange(2)}")  # type: ignore[arg-type]
 
-        def looked(venue: Polymarket, markets: Mapping[str, Any], now: datetime) -> Any:
+        async def looked(venue: Polymarket, markets: Mapping[str, Any], now: datetime) -> Any:
             if self.looks == "away":
                 raise BellwetherError("looking at quotes: the venue is away")
-            statuses, quotes = look(venue, markets, now)
+            statuses, quotes = await look(venue, markets, now)
             share = {"none": 1.0, "some": 0.4}.get(self.looks, 0.0)
             closed = {name: MarketStatus.CLOSED for name in markets if self.rng.random() < share}
             return {**statuses, **closed}, quotes
 
-        def seen(venue: Polymarket, market_ids: Any, now: datetime) -> list[dict[str, Any]]:
-            return [_flipped(one, self.flipped) for one in evidence(venue, market_ids, now) if one["market_id"] not in self.gone]
+        async def seen(venue: Polymarket, market_ids: Any, now: datetime) -> list[dict[str, Any]]:
+            found = await evidence(venue, market_ids, now)
+            return [_flipped(one, self.flipped) for one in found if one["market_id"] not in self.gone]
 
-        def mids(venue: Polymarket, tokens: Any) -> Any:
-            found = midpoints(venue, tokens)
+        async def mids(venue: Polymarket, tokens: Any) -> Any:
+            found = await midpoints(venue, tokens)
             return {name: self._moved(one) for name, one in found.items() if self.rng.random() < 0.8}
 
         patch.setattr(model_calls, "_answer_by_rule", answer)

@@ -109,7 +109,7 @@ def test_a_slow_tick_keeps_what_others_stored_meanwhile_and_marks_the_day_on_whi
     midnight = datetime(2026, 6, 29, tzinfo=UTC)
     own = HeldPrice("other", "YES", midnight, 1, PriceSource.LIVE, midnight, reconstructed=False, known_at=midnight)
 
-    def answer_late(data: Polymarket, tokens: Iterable[str]) -> dict[str, PriceObservation]:
+    async def answer_late(data: Polymarket, tokens: Iterable[str]) -> dict[str, PriceObservation]:
         with Path(f"{arena.lake.uri}.marks.lock").open() as lock:
             assert not try_lock(lock), "other ticks wait"
         arena.now = midnight + timedelta(minutes=2)
@@ -128,14 +128,18 @@ def test_a_mark_that_the_listing_contradicts_is_recorded_and_an_outage_of_the_li
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arena = live_week(tmp_path)
-    monkeypatch.setattr(Polymarket, "fetch_listed_prices", lambda data, keys, now: dict.fromkeys(keys, 800_000))
+
+    async def contradict(data: Polymarket, keys: Iterable[Any], now: datetime) -> dict[Any, int]:
+        return dict.fromkeys(keys, 800_000)
+
+    monkeypatch.setattr(Polymarket, "fetch_listed_prices", contradict)
     arena.tick()
     rows = arena.read(tables.PRICES)
     assert rows.height
     assert set(rows["other"]) == {Decimal("0.8")}
     assert rows["disagrees"].to_list() == [abs(price - Decimal("0.8")) > Decimal("0.05") for price in rows["price"]]
 
-    def away(*_: object) -> Any:
+    async def away(*_: object) -> Any:
         raise VenueError("reading markets", 3, "Gamma does not answer")
 
     monkeypatch.setattr(Polymarket, "fetch_listed_prices", away)
@@ -242,7 +246,7 @@ def test_only_a_book_with_two_sides_is_a_price(tmp_path: Path) -> None:
     arena = Arena(tmp_path, now=datetime(2026, 1, 1, tzinfo=UTC))
     arena.venue.one_sided.add("8")
     markets = {name: Market(name, "q", ("Yes", "No"), token_ids=(f"{name}1", f"{name}2")) for name in ("8", "9", "0")}
-    statuses, quotes = Polymarket(arena.query).fetch_quotes(markets, NOW)
+    statuses, quotes = arena.query(lambda data: data.fetch_quotes(markets, NOW))
     assert {name: str(status) for name, status in statuses.items()} == {"8": "active", "9": "active", "0": "closed"}
     legs = bets(*(bet("22", market_id=name) for name in markets))
     done = execute_decision(legs, account(), *markets.values(), quotes=quotes, rules=V1)
@@ -252,8 +256,12 @@ def test_only_a_book_with_two_sides_is_a_price(tmp_path: Path) -> None:
 
 def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arena = Arena(tmp_path, now=START, lineup="few")
+
+    async def fetch_nothing(*_: object) -> Any:
+        return {}, {}
+
     with monkeypatch.context() as patch:
-        patch.setattr(Polymarket, "fetch_quotes", lambda self, markets, now: ({}, {}))
+        patch.setattr(Polymarket, "fetch_quotes", fetch_nothing)
         for hours in (0, 1):
             arena.now = START + hours * HOUR
             assert Counter(str(one.state) for _, one in arena.decide(WEEK).decisions) == {"read": 3, "finished": 1}

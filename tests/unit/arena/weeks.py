@@ -22,6 +22,7 @@ from bellwether.arena.weekly.context import WeekContext
 from bellwether.arena.weekly.decisions import WeekDecisions, decide_week
 from bellwether.arena.weekly.evidence import FactRows, build_evidence_rows
 from bellwether.arena.weekly.held_prices import store_tick
+from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.models.client import ModelClient
@@ -87,15 +88,17 @@ class Arena:
         return Journal(f"sqlite:///{self.home / 'journal.db'}")
 
     def world(self, journal: Journal, run: str = "r") -> WeekContext:
-        return WeekContext(journal, self.lake, self.query, _Models(self, journal, run), lambda: self.now, run, self.lineup, self.registry)
+        return WeekContext(
+            journal, self.lake, {"polymarket": self.query}, _Models(self, journal, run), lambda: self.now, run, self.lineup, self.registry
+        )
 
-    def query(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
+    def query(self, work: Callable[[Polymarket], Awaitable[Any]]) -> Any:
         """Run requests to the venue."""
 
         async def session() -> Any:
             how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": httpx.MockTransport(self.venue)}
             async with GammaClient("http://gamma", **how) as gamma, ClobClient("http://clob", **how) as clob:
-                return await work(gamma, clob)
+                return await work(Polymarket(gamma, clob))
 
         return concurrency.run(session())
 
