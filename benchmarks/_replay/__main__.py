@@ -146,17 +146,21 @@ def _workers(run: Run, tape: str, lines: Sequence[Row], environments: dict[str, 
     workers, reasons = {"ours": ours}, {}
     loaded = ours.ask("load", tape=tape)
     run.tapes[tape] = loaded
-    path = CACHE / f"{tape}.npz"
-    tapes.columns(tapes.prepared(tape).tape, path)
+    measured = tapes.prepared(tape).tape
     for name in {row.peer.engine for row in lines}:
         found = environments[name]
         if found.python is None:
             reasons[name] = found.reason
             continue
         worker = Worker([found.python, worker_of(name)], CACHE / f"{name}.log")
-        limit = {"until": START + DAY // NAUTILUS_SHARE} if name == "nautilus_trader" else {}
+        path, options = CACHE / f"{tape}-{name}.npz", dict[str, int]()
+        if name == "hftbacktest":
+            tapes.records(measured, path, DATA_LATENCY)
+        else:
+            tapes.columns(measured, path)
+            options = {"data_latency": DATA_LATENCY, "until": START + DAY // NAUTILUS_SHARE}
         try:
-            worker.ask("load", path=str(path), data_latency=DATA_LATENCY, **limit)
+            worker.ask("load", path=str(path), **options)
             workers[name] = worker
         except RuntimeError as error:
             reasons[name] = str(error)

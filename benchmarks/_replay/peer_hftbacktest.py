@@ -9,23 +9,10 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from hftbacktest import (
-    BUY_EVENT,
-    DEPTH_EVENT,
-    EXCH_EVENT,
-    GTX,
-    LIMIT,
-    LOCAL_EVENT,
-    SELL_EVENT,
-    TRADE_EVENT,
-    BacktestAsset,
-    ROIVectorMarketDepthBacktest,
-    event_dtype,
-)
+from hftbacktest import GTX, LIMIT, BacktestAsset, ROIVectorMarketDepthBacktest
 from numba import njit
 from protocol import serve, timed
 
-PRINT = 2
 #: What `wait_next_feed` answers at the end.
 END_OF_DATA = 1
 
@@ -106,26 +93,16 @@ AGENTS = {"noop": watch, "maker": make, "follower": follow}
 
 
 class Bench:
-    """A tape (episode in integers) as records of hftbacktest, and measured runs over it."""
+    """Records of hftbacktest, an array per ticker, and measured runs over them."""
 
     def __init__(self) -> None:
         self.data: list[np.ndarray] = []
         self.events = 0
 
-    def load(self, path: str, data_latency: int) -> dict[str, object]:
-        tape = np.load(path)
-        keep = tape["kind"] <= PRINT
-        columns = {name: tape[name][keep] for name in ("ts", "kind", "ticker", "side", "price", "lots")}
-        self.events = int(keep.sum())
-        prints = columns["kind"] == PRINT
-        # A print is against the resting bids of `side`: the taker of a YES bid sells, of a NO bid buys.
-        buys = np.where(prints, columns["side"] == 1, columns["side"] == 0)
-        records = np.zeros(self.events, event_dtype)
-        records["ev"] = np.where(prints, TRADE_EVENT, DEPTH_EVENT) | EXCH_EVENT | LOCAL_EVENT | np.where(buys, BUY_EVENT, SELL_EVENT)
-        records["exch_ts"], records["local_ts"] = columns["ts"], columns["ts"] + data_latency
-        records["px"] = np.where(columns["side"] == 0, columns["price"], 1000 - columns["price"]) / 1000
-        records["qty"] = columns["lots"] / 100
-        self.data = [np.ascontiguousarray(records[columns["ticker"] == code]) for code in range(int(columns["ticker"].max()) + 1)]
+    def load(self, path: str) -> dict[str, object]:
+        with np.load(path) as arrays:
+            self.data = [arrays[name] for name in arrays.files]
+        self.events = sum(map(len, self.data))
         for agent in AGENTS:
             self._run(agent, 10**9, 10, 0, 1, [part[:2_000] for part in self.data])
         return {"events": self.events}

@@ -7,10 +7,13 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
+from bellwether.bridges.hftbacktest import build_records
+from bellwether.bridges.market_events import ASK, BID, CHANGE, TRADE, MarketEvents
 from bellwether.replay import Prepared, load, prepare
-from bellwether.replay.tape.layout import Tape, unpack
-from bellwether.replay.units import MILL
+from bellwether.replay.tape.layout import PRINT, Tape, unpack
+from bellwether.replay.units import DOLLAR, MILL, YES
 from benchmarks._replay.environments import CACHE, ROOT
 from benchmarks._replay.market import RULES, synthetic
 
@@ -50,3 +53,23 @@ def columns(tape: Tape, path: Path) -> None:
     kind, ticker, side, level, lots = unpack(np.asarray(tape.event))
     price = tape.prices[tape.starts[ticker] + level] // MILL
     np.savez(path, ts=tape.ts, kind=kind, ticker=ticker, side=side, price=price, lots=lots)
+
+
+def records(tape: Tape, path: Path, latency: int) -> None:
+    """Write a tape as hftbacktest's records, an array per ticker, as the bridge writes episodes. latency: of market data, ns."""
+    kind, ticker, side, level, lots = unpack(np.asarray(tape.event))
+    price = tape.prices[tape.starts[ticker] + level]
+    is_print = kind == PRINT  # against the resting bids of `side`: the taker of a YES bid sells
+    columns = {
+        "ts": tape.ts,
+        "sequence": np.zeros(len(tape), np.int64),
+        "kind": np.where(is_print, TRADE, CHANGE),
+        "side": np.where(is_print == (side == YES), ASK, BID),
+        "price": np.where(side == YES, price, DOLLAR - price),
+        "lots": lots,
+    }
+    chosen = [(kind <= PRINT) & (ticker == code) for code in range(len(tape.tickers))]
+    markets = [
+        MarketEvents(**{name: values[own] for name, values in columns.items()}, trade_ids=pa.array([], pa.string())) for own in chosen
+    ]
+    np.savez(path, *[build_records(events, latency) for events in markets])
