@@ -96,6 +96,15 @@ def spend(url: str, number: int, limit: int) -> int:
     return begins
 
 
+def reserve(url: str, number: int, count: int, seconds: float) -> None:
+    """Reserve the next seconds of one rate, several times."""
+    with Journal(url) as journal:
+        journal.database.open()
+        _start.wait(300)
+        for _ in range(count):
+            journal.limits.reserve("venue", seconds)
+
+
 def stall_or_take_over(url: str, number: int, keys: range) -> list[str]:
     """Stall every call in process 0, and take them over in the others. Returns the answer that each process ends with, or its failure."""
     with Journal(url) as journal:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import sqlalchemy as sa
 from bellwether.journal import Journal, Scope
 from bellwether.journal.records import Records
 from tests.processes.journal_crashes import check_kills
-from tests.processes.journal_racers import ESTIMATE, RUNNERS, Racers, make_records, open_first, spend, stall_or_take_over, win
+from tests.processes.journal_racers import ESTIMATE, RUNNERS, Racers, make_records, open_first, reserve, spend, stall_or_take_over, win
 from tests.shared import wait_for_child
 from tests.unit.journal.calls import begin_attempt, make_reply, make_request
 
@@ -99,6 +100,15 @@ def test_a_budget_holds_whoever_spends(url: str, racers: Racers) -> None:
         found = journal.spent(Scope(run="race"))
     assert limit - ESTIMATE < found.committed <= limit
     assert sum(begins) > 60
+
+
+def test_reservations_of_a_rate_never_overlap(url: str, racers: Racers) -> None:
+    began = time.monotonic()
+    racers.race(reserve, url, 20, 5.0)
+    with Journal(url) as journal:
+        lead = journal.limits.reserve("venue", 5.0)
+    whole = (RUNNERS * 20 + 1) * 5.0
+    assert whole - (time.monotonic() - began) <= lead <= whole
 
 
 def test_a_process_that_wakes_while_others_begin_again_never_makes_a_second_answer(url: str, racers: Racers) -> None:

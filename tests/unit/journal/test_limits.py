@@ -68,6 +68,26 @@ def test_a_clock_that_is_set_back_delays_reservations_by_ten_minutes_at_most(jou
     assert journal.limits.reserve("kalshi", 1.0) == 601
 
 
+async def test_the_buckets_of_all_processes_have_one_rate_and_a_pause_holds_for_all(
+    url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        clock.advance(timedelta(seconds=seconds))
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    with Journal(url, clock=clock) as one, Journal(url, clock=clock) as other:
+        buckets = [journal.limits.limiter("venue", 10, 1) for journal in (one, other)]
+        for number in range(40):
+            await buckets[number % 2].acquire()
+        assert waits == pytest.approx([0.0] * 10 + [0.1] * 30)
+        await buckets[0].pause(7)
+        await buckets[1].acquire()
+        assert waits[-1] == pytest.approx(7.1)
+
+
 async def test_a_request_larger_than_the_bucket_is_refused(journal: Journal) -> None:
     with pytest.raises(ValueError, match="11 units exceed the bucket of 10"):
         await journal.limits.limiter("venue", 10, 1).acquire(11)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -17,7 +18,7 @@ from bellwether.lake.duckdb_connection import find_httpfs
 from bellwether.lake.local_copies import Copies
 from bellwether.lake.recovery import verify
 from bellwether.lake.sql import evaluate
-from tests.s3_server import Answer, S3Server, truncate_body
+from tests.s3_server import SLOW_DOWN, Answer, S3Server, lose_answer, truncate_body
 from tests.sizes import NIGHTLY
 from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices
 
@@ -78,6 +79,17 @@ def test_a_body_that_is_always_torn_is_an_error_and_no_rows(lake: Lake, other: L
         other.slice(PRICES).read()
     s3_server.fault = None
     assert list(lake.manifests(PRICES)) == days(1)
+
+
+def test_writes_that_are_slowed_down_or_whose_answers_are_lost_are_whole(lake: Lake, other: Lake, s3_server: S3Server) -> None:
+    rng = random.Random(1)
+    faults: list[Callable[[Serve], Answer | None]] = [lose_answer, lambda serve: SLOW_DOWN, *[lambda serve: None] * 3]
+    s3_server.fault = lambda environ, serve: rng.choice(faults)(serve) if environ["REQUEST_METHOD"] == "PUT" else None
+    fill(lake, 4)
+    s3_server.fault = None
+    assert len(other.manifests(PRICES)) == 4
+    for day in days(4):
+        assert other.slice(PRICES, [day]).read().equals(prices(day[0]))
 
 
 def test_a_damaged_copy_is_fetched_again(lake: Lake, tmp_path: Path, s3_server: S3Server) -> None:
