@@ -7,7 +7,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from bellwether.calibration import evaluate
 from bellwether.kalshibench import compare_numbers, read_labels, read_results
 from bellwether.kalshibench.metrics import Number, recompute
 from tests.nightly.kalshibench_folder import token_prices, write_folder
@@ -78,13 +77,3 @@ def test_every_number_of_the_paper_is_equal_after_rounding(published: pl.DataFra
         if abs(round(ours, places) - row["value"]) > 1e-12:
             differences.append((row, ours))
     assert not differences
-
-
-@pytest.mark.parametrize(("model", "lower", "upper"), [("Claude-Opus-4.5", 0.06, 0.27), ("DeepSeek-V3.2", 0.04, 0.23)])
-def test_skill_has_the_known_series_cluster_interval(model: str, lower: float, upper: float, predictions: dict[str, pl.DataFrame]) -> None:
-    if model not in predictions:
-        pytest.skip(f"no predictions of {model} in the recordings")
-    rows = predictions[model].filter(pl.col("predicted_answer").is_not_null(), pl.col("ground_truth_true").is_not_null())
-    scores = evaluate(rows["p_yes_answer_consistent"], rows["ground_truth_true"] == "yes", rows["series_ticker"], replicates=0)
-    assert scores["brier_skill"].lower == pytest.approx(lower, abs=0.015)
-    assert scores["brier_skill"].upper == pytest.approx(upper, abs=0.015)

@@ -59,13 +59,3 @@ def test_the_default_parser_differs_only_where_the_first_tag_is_not_the_last(def
     different = both.filter(~same)
     assert 0 < different.height < 0.01 * both.height
     assert (different["n_confidence_tags"] > 1).all()
-
-
-def test_the_published_prompt_made_models_contradict_themselves(default: pl.DataFrame) -> None:
-    """The prompt requested the confidence that the answer is yes. Read as confidence in the answer, a "no" with a low number contradicts
-    itself.
-    """
-    flagged = default.filter(pl.col("contradiction").str.starts_with("low confidence"))
-    counts = dict(flagged.group_by("model").len().iter_rows())
-    assert counts["GPT-5.2-XHigh"] > 200
-    assert counts["Claude-Opus-4.5"] < 30

@@ -1,4 +1,4 @@
-"""Routes of both venues: listings, archive, books and trades, and bodies that our parsers and the venue's own schema accept."""
+"""Routes of both venues: listings, archive, books and trades, and bodies that our parsers accept."""
 
 from __future__ import annotations
 
