@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from bellwether.settings import settings
 from cli.main import main
-from tests.demo_home import FORECASTERS, RELEASE, WEEKS, World
+from tests.demo_home import RELEASE, WEEKS, World
 
 ROOT = Path(__file__).resolve().parents[2]
 WEEK = WEEKS[0]
@@ -42,11 +42,6 @@ def said(result: Result) -> str:
     return " ".join((result.output + str(result.exception or "")).split())
 
 
-def test_the_leaderboard_lists_the_forecasters_of_a_release(demo: World) -> None:
-    board = shown("leaderboard", RELEASE)
-    assert [name for name in FORECASTERS if name not in board] == []
-
-
 def test_queries_of_the_tour_run(demo: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
     queries = re.findall(r'^    \.venv/bin/bellwether (query (?:"[^"]*"|@\S+).*)$', page, re.MULTILINE)
@@ -56,24 +51,6 @@ def test_queries_of_the_tour_run(demo: World, tmp_path: Path, monkeypatch: pytes
     (tmp_path / "sql").symlink_to(ROOT / "sql")
     for line in queries:
         shown(*shlex.split(line, comments=True))
-
-
-def test_doctor_finds_a_sound_installation(demo: World) -> None:
-    findings = json.loads(shown("doctor", "--json"))
-    assert [found for found in findings if found["status"] == "bad"] == []
-    checked = {"python", "duckdb", "world", "registry", "Kalshi REST", "Polymarket Gamma", "warehouse"}
-    assert checked <= {found["check"] for found in findings}
-
-
-def test_the_arena_shows_weeks_cohorts_agents_and_decisions(demo: World) -> None:
-    assert [str(week) for week in WEEKS if str(week) not in shown("arena")] == []
-    assert "reconstructed cohorts" in shown("leaderboard", "arena")
-    agents = shown("arena", "explain", str(WEEK))
-    assert "favourite" in agents and "hold" in agents
-    assert "cash movements" in shown("arena", "explain", f"{WEEK}/random")
-    text = shown("arena", "explain", f"{WEEK}/favourite/{WEEK}")
-    assert "You manage a paper portfolio" in text
-    assert "Read as" in text and "BUY" in text
 
 
 @pytest.mark.nightly

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time, timedelta
-
 import dagster as dg
-import polars as pl
 import pytest
 
-from bellwether.arena.as_known import load_cutoffs, read_as_known
-from bellwether.arena.lineup import load_registered_families
-from bellwether.arena.methodology import methodologies
 from bellwether.lake.warehouse import query
-from bellwether.tables import TABLES, table
 from bellwether.tables.benchmark import HORIZONS
 from orchestration.asset_declarations import key
-from tests.demo_home import FORECASTERS, WEEKS, World
+from tests.demo_home import World
 from tests.graph.worlds import rows
 
 
@@ -40,32 +33,6 @@ def test_prices_before_the_close_are_those_that_forecasts_are_compared_with(demo
         found = query(demo.config.warehouse_uri, stored).rows()
         assert len(found) > 10
         assert sorted(found) == sorted(query(demo.config.warehouse_uri, viewed).rows()), name
-
-
-@pytest.mark.nightly
-def test_each_arena_table_is_shown_as_it_was_known(demo: World) -> None:
-    registry = demo.config.registry
-    rules, known, families = methodologies(registry), load_cutoffs(registry), load_registered_families(registry)
-    then = datetime.combine(WEEKS[0] + timedelta(days=3), time(), UTC)
-    past, whole = (read_as_known(demo.lake, rules, at, cutoffs=known, families=families) for at in (then, datetime(2030, 1, 1, tzinfo=UTC)))
-    derived = {"arena/leaderboard", "arena/pairs", "arena/calibration", "arena/rankings"}
-    of_users = {"arena/submissions", "arena/refusals", "arena/decision_versions", "arena/releases"}
-    for name in (name for name, declared in TABLES.items() if declared.group == "arena"):
-        before, now = past(table(name)), whole(table(name))
-        assert before.columns == now.columns == table(name).names, name
-        assert now.equals(rows(demo, name)) or name in ("arena/rankings", "arena/calibration"), name
-        for column in {"known_at", "closed_at", "received_at", "ended_at", "opened_at"} & set(before.columns):
-            if name != "arena/evidence":
-                assert before.filter(pl.col(column) > then).is_empty(), f"{name} {column}"
-        assert name in derived | of_users or 0 < before.height < now.height, name
-    assert past(table("arena/equity_by_day"))["day"].max() <= then.date()  # type: ignore[operator]
-    assert past(table("arena/calibration"))["n"].sum() < whole(table("arena/calibration"))["n"].sum()
-
-
-def test_an_event_shows_rows_preview_and_place(demo: World) -> None:
-    shown = metadata(demo, "benchmark/leaderboard")
-    assert shown["dagster/row_count"].value == len(FORECASTERS)
-    assert {"dagster/uri", "preview", "seconds", "table"} <= shown.keys()
 
 
 def test_money_in_events_is_a_number_that_the_ui_plots(demo: World) -> None:
