@@ -1,0 +1,73 @@
+"""Dates that a text mentions as past, which prove that it was written, or changed, after them.
+
+A clause with a full date counts as past unless it speaks of the future; one with only a month or a year counts if its verb is in the past.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = (
+    r"(?P<{}>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|"
+    r"dec(?:ember)?)\.?"
+)
+_DAY = r"(?P<{}>[0-3]?\d)(?:st|nd|rd|th)?"
+_DATE = re.compile(
+    rf"\b(?:(?P<y1>\d{{4}})-(?P<m1>[01]\d)-(?P<d1>[0-3]\d)(?!\d)"
+    rf"|{_MONTH.format('m2')}\s+{_DAY.format('d2')}\s*,?\s+(?P<y2>\d{{4}})\b"
+    rf"|{_DAY.format('d3')}\s+(?:of\s+)?{_MONTH.format('m3')},?\s+(?P<y3>\d{{4}})\b"
+    rf"|{_MONTH.format('m4')},?\s+(?P<y4>\d{{4}})\b"
+    r"|(?:in|since|during)\s+(?P<y5>\d{4})\b)",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
+_FUTURE = re.compile(
+    r"\b(?:will|would|shall|won't|to|due|expect\w*|schedul\w*|set|plan\w*|upcoming|coming|next|future|by|until|till|before|ahead|deadline|"
+    r"expir\w+|may|might|could|should|if|whether|forecast\w*|predict\w*|project\w*|target\w*|through|starting|begins|starts|ends|closes|"
+    r"opens|resolves|takes|holds|meets)\b|\bon or after\b|'ll\b",
+    re.IGNORECASE,
+)
+#: "May" is a month where a number follows.
+_MAY = re.compile(r"\bmay\.?(?=\s+\d)", re.IGNORECASE)
+_PAST = re.compile(
+    r"\b(?:was|were|had|has|have|did|been|said|won|lost|fell|rose|beat|came|went|took|made|gave|got|held|met|became|began|broke|"
+    r"led|left|paid|saw|sold|sent|stood|struck|told|\w{2,}ed)\b",
+    re.IGNORECASE,
+)
+_CLAUSE_END = re.compile(r"[.!?;:\n]\s|[.!?]$|\n|,\s|\s(?:and|but|which|while)\s", re.IGNORECASE)
+#: Characters on either side of a date that belong to its clause at most.
+_REACH = 200
+
+
+def find_last_past_date(text: str, after: date) -> date | None:
+    """Return the latest date after `after` that a text mentions as past; None without one."""
+    if not any(int(year[0]) >= after.year for year in _YEAR.finditer(text)):
+        return None
+    found = [day for match in _DATE.finditer(text) if (day := _read_date(match)) and day > after and _is_past(text, match)]
+    return max(found, default=None)
+
+
+def _read_date(match: re.Match[str]) -> date | None:
+    """Return the date of a match, of a month or year its first day; None for a date that does not exist."""
+    fields = {name[0]: value for name, value in match.groupdict().items() if value is not None}
+    month = fields.get("m", "1")
+    try:
+        return date(int(fields["y"]), int(month) if month.isdigit() else _MONTHS.index(month[:3].lower()) + 1, int(fields.get("d", "1")))
+    except ValueError:
+        return None
+
+
+def _is_past(text: str, match: re.Match[str]) -> bool:
+    """Return True if the clause of a date speaks of it as past."""
+    before = text[max(0, match.start() - _REACH) : match.start()]
+    after = text[match.end() : match.end() + _REACH]
+    ends = list(_CLAUSE_END.finditer(before))
+    first = before[ends[-1].end() :] if ends else before
+    end = _CLAUSE_END.search(after)
+    last = after[: end.end()] if end else after
+    clause = _MAY.sub(" ", f"{first} {last}")
+    if "?" in last or _FUTURE.search(clause):
+        return False
+    return match.lastgroup not in ("y4", "y5") or bool(_PAST.search(clause))
