@@ -293,7 +293,7 @@ class Pairs(Agent):
             return
         self._cancel(ctx, ticker, side)
         if price:
-            self._bids[ticker, side] = ctx.place(ticker, side, "buy", price, self._size, "post_only")
+            self._bids[ticker, side] = ctx.buy(ticker, side, self._size, price, "post_only")
 
     def _cancel(self, ctx: AgentContext, ticker: str, side: int) -> None:
         bid = self._bids.pop((ticker, side), None)

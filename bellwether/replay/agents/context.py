@@ -14,7 +14,6 @@ import numpy as np
 
 from bellwether.errors import OrderError
 from bellwether.replay.agents.arguments import (
-    ACTIONS,
     EPOCH,
     SIDES,
     TIFS,
@@ -37,7 +36,6 @@ from bellwether.units import CentiCents, MicroDollars
 _IOC, _GTC, _GTD = (int(tif) for tif in (Tif.IOC, Tif.GTC, Tif.GTD))
 
 Side = int | str
-Action = int | str
 TimeInForce = int | str
 
 
@@ -247,41 +245,6 @@ class AgentContext:
 
     # Orders.
 
-    def place(  # noqa: PLR0917
-        self,
-        ticker: str,
-        side: Side,
-        action: Action,
-        price: int | None,
-        lots: int,
-        tif: TimeInForce | None = None,
-        expires: int | datetime | None = None,
-        *,
-        tag: str = "",
-    ) -> Order:
-        """Send an order and return it.
-
-        With zero latency the returned order already shows whether it was filled, rests or was rejected.
-
-        Args:
-            side: YES or NO.
-            action: BUY or SELL.
-            price: Limit price of `side`, $0.0001; None for a market order.
-            lots: Size, lots of 0.01 contract, 1 or more.
-            tif: Time in force: GTC, IOC, FOK, POST_ONLY or GTD. Default: GTC, or IOC for a market order.
-            expires: Expiry of a GTD order, ns UTC or timezone-aware datetime.
-            tag: Label of at most 64 printable characters, stored with the order, its fills and its updates.
-
-        Raises:
-            OrderError: An argument is invalid, such as an unknown ticker, a float, or a GTD order without `expires`.
-        """
-        code, side, action = self._code_of(ticker), to_code(side, SIDES, "side"), to_code(action, ACTIONS, "action")
-        limit = CentiCents(0) if price is None else to_price(price)
-        tif = (_IOC if price is None else _GTC) if tif is None else to_code(tif, TIFS, "tif")
-        if (tif == _GTD) != (expires is not None):
-            raise OrderError("placing an order: expires must be given for GTD, and only for GTD")
-        return Order(self, self._send("place", code, side, action, limit, to_lots(lots), tif, to_ns(expires, "expires"), check_tag(tag)))
-
     def buy(  # noqa: PLR0917
         self,
         ticker: str,
@@ -293,8 +256,22 @@ class AgentContext:
         *,
         tag: str = "",
     ) -> Order:
-        """Buy contracts of a side. Without a price, send a market order. Arguments as in `place`."""
-        return self.place(ticker, side, BUY, price, lots, tif, expires, tag=tag)
+        """Send an order to buy contracts of a side, and return it.
+
+        With zero latency the returned order already shows whether it was filled, rests or was rejected.
+
+        Args:
+            side: YES or NO.
+            lots: Size, lots of 0.01 contract, 1 or more.
+            price: Limit price of `side`, $0.0001; None for a market order.
+            tif: Time in force: GTC, IOC, FOK, POST_ONLY or GTD. Default: GTC, or IOC for a market order.
+            expires: Expiry of a GTD order, ns UTC or timezone-aware datetime.
+            tag: Label of at most 64 printable characters, stored with the order, its fills and its updates.
+
+        Raises:
+            OrderError: An argument is invalid, such as an unknown ticker, a float, or a GTD order without `expires`.
+        """
+        return self._place(BUY, ticker, side, lots, price, tif, expires, tag)
 
     def sell(  # noqa: PLR0917
         self,
@@ -307,8 +284,8 @@ class AgentContext:
         *,
         tag: str = "",
     ) -> Order:
-        """Sell contracts of a side. Without a price, send a market order. Arguments as in `place`."""
-        return self.place(ticker, side, SELL, price, lots, tif, expires, tag=tag)
+        """Send an order to sell contracts of a side, and return it. Arguments as in `buy`."""
+        return self._place(SELL, ticker, side, lots, price, tif, expires, tag)
 
     def quote(self, ticker: str, bid: int | None, ask: int | None, lots: int, *, tag: str = "") -> tuple[int | None, int | None]:
         """Keep a post-only bid and a post-only ask for YES in the book, and return their order ids.
@@ -320,7 +297,7 @@ class AgentContext:
             bid: Bid price for YES, $0.0001; None or 0 cancels the bid, -1 leaves it unchanged.
             ask: Ask price for YES, $0.0001; None or 0 cancels the ask, -1 leaves it unchanged.
             lots: Size of each quote, lots of 0.01 contract.
-            tag: Label of the orders that are placed, as in `place`.
+            tag: Label of the orders that are placed, as in `buy`.
 
         Returns:
             Order ids of the bid and of the ask; None without a quote.
@@ -343,7 +320,7 @@ class AgentContext:
         Args:
             prices: Bid prices for YES and NO of every market, int64[T, 2], $0.0001; 0 cancels a quote, -1 leaves it unchanged.
             lots: Size of each quote, lots of 0.01 contract.
-            tag: Label of the orders that are placed, as in `place`.
+            tag: Label of the orders that are placed, as in `buy`.
 
         Returns:
             Order ids, int64[T, 2]; -1 without a quote.
@@ -388,6 +365,24 @@ class AgentContext:
 
     # Internals.
 
+    def _place(  # noqa: PLR0917
+        self,
+        action: int,
+        ticker: str,
+        side: Side,
+        lots: int,
+        price: int | None,
+        tif: TimeInForce | None,
+        expires: int | datetime | None,
+        tag: str,
+    ) -> Order:
+        code, side = self._code_of(ticker), to_code(side, SIDES, "side")
+        limit = CentiCents(0) if price is None else to_price(price)
+        tif = (_IOC if price is None else _GTC) if tif is None else to_code(tif, TIFS, "tif")
+        if (tif == _GTD) != (expires is not None):
+            raise OrderError("placing an order: expires must be given for GTD, and only for GTD")
+        return Order(self, self._send("place", code, side, action, limit, to_lots(lots), tif, to_ns(expires, "expires"), check_tag(tag)))
+
     def _read(self, name: str) -> Any:
         value = self._cache.get(name)
         if value is None:
@@ -414,7 +409,7 @@ class AgentContext:
         if row is None:
             row = self._port.read("order", number)
             if row is None:
-                raise OrderError(f"there is no order {number}; ids come from `place`")
+                raise OrderError(f"there is no order {number}; ids come from `buy`")
             self._order_rows[number] = row
         return row
 
@@ -459,7 +454,7 @@ class AgentContext:
     def _id_of(self, order: SupportsIndex) -> int:
         number = order.id if isinstance(order, Order) else to_integer(order, "order")
         if not -1 <= number < self._port.read("sent"):
-            raise OrderError(f"there is no order {number}; ids come from `place`")
+            raise OrderError(f"there is no order {number}; ids come from `buy`")
         return number
 
 

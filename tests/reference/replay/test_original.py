@@ -122,7 +122,7 @@ class Drawn(Agent):
                 continue
             ticker, side, action, count, limit, tif = what
             price, expires = None if limit is None else limit * CENT, 2**61 if tif == "gtd" else None
-            self._orders += ctx.place(ticker, side, action, price, count * CONTRACT, tif, expires).id >= 0
+            self._orders += getattr(ctx, action)(ticker, side, count * CONTRACT, price, tif, expires).id >= 0
 
 
 @pytest.mark.parametrize("seed", range(EXAMPLES))
@@ -244,7 +244,7 @@ def test_orders_that_arrive(tmp_path: Path, order: Call, fills: list[Any], statu
 
     def script(ctx: AgentContext, step: int) -> None:
         expires = 2**61 if tif == "gtd" else None
-        sent = ctx.place("KX-A", side, action, None if limit is None else limit * CENT, count * CONTRACT, tif, expires)
+        sent = getattr(ctx, action)("KX-A", side, count * CONTRACT, None if limit is None else limit * CENT, tif, expires)
         assert (sent.status, sent.reason) == (status, reason)
         assert (ctx.cash, ctx.resting()) == (1_000 * MICROS, []), "as of the start of the step"
 
@@ -284,7 +284,7 @@ def rest(count: int = 10, price: int = 45, action: str = "buy") -> Callable[[Age
 
     def script(ctx: AgentContext, step: int) -> None:
         if step == 0:
-            ctx.place("KX-A", "yes", action, price * CENT, count * CONTRACT, "gtc")
+            getattr(ctx, action)("KX-A", "yes", count * CONTRACT, price * CENT)
 
     return script
 
@@ -316,8 +316,8 @@ def test_queues(tmp_path: Path, case: str) -> None:
 def test_an_order_inside_the_spread_waits_for_prints_at_its_price_and_a_second_one_behind_the_first(tmp_path: Path) -> None:
     def script(ctx: AgentContext, step: int) -> None:
         if step in (0, 1):
-            ctx.place("KX-A", "yes", "buy", 46 * CENT, 10 * CONTRACT, "gtc")
-            ctx.place("KX-A", "yes", "buy", 45 * CENT, (10 if step == 0 else 5) * CONTRACT, "gtc")
+            ctx.buy("KX-A", "yes", 10 * CONTRACT, 46 * CENT)
+            ctx.buy("KX-A", "yes", (10 if step == 0 else 5) * CONTRACT, 45 * CENT)
 
     backtest = play(tmp_path, script, [at(0), at(1, [(45, 500)])], printed(2, "no", 55, 112))
     assert fills_of(backtest) == [(45, 10, 5), (45, 2, 1)]

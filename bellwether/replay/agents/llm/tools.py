@@ -156,7 +156,8 @@ class PlaceSimpleOrder(Tool):
             raise OrderError("a limit order needs price_cents, and a market order has none")
         price = None if self.price_cents is None else int(self.price_cents * CENT)
         lots = int(self.count * CONTRACT)
-        return _order(ctx.place(self.ticker, self.side, self.action, price, lots, self.time_in_force, expires))
+        send = ctx.buy if self.action == "buy" else ctx.sell
+        return _order(send(self.ticker, self.side, lots, price, self.time_in_force, expires))
 
 
 class PlaceOrder(PlaceSimpleOrder):

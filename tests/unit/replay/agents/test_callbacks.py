@@ -162,7 +162,7 @@ def test_the_life_of_an_order_is_told() -> None:
     def act(ctx: AgentContext, step: int) -> None:
         if step == 0:
             ctx.buy("M-0", YES, 10 * CONTRACT, 45 * CENT)
-            ctx.place("M-0", YES, "buy", 44 * CENT, CONTRACT, "gtd", 100 * SECOND)
+            ctx.buy("M-0", YES, CONTRACT, 44 * CENT, "gtd", 100 * SECOND)
             ctx.buy("M-0", YES, CONTRACT, 99 * CENT, "post_only")
         if step == 2:
             ctx.amend(ctx.order(0), 44 * CENT, 2 * CONTRACT)
@@ -318,14 +318,8 @@ class Quick(Agent):
             ctx.buy(update.ticker, update.side, LOTS, 10)
 
     def on_trade(self, ctx: AgentContext, trade: Trade) -> None:
-        ctx.place(
-            trade.ticker,
-            trade.taker_side,
-            "buy",
-            trade.yes_price if trade.taker_side == "yes" else trade.no_price,
-            trade.lots // 100 + 1,
-            "ioc",
-        )
+        price = trade.yes_price if trade.taker_side == "yes" else trade.no_price
+        ctx.buy(trade.ticker, trade.taker_side, trade.lots // 100 + 1, price, "ioc")
 
     def on_book(self, ctx: AgentContext, ticker: str) -> None:
         seen = ctx.market(ticker)

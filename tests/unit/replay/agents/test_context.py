@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from bellwether.replay import (
-    BUY,
     CENT,
     CONTRACT,
     DOLLAR,
@@ -94,11 +93,10 @@ WRONG_CALLS: dict[str, Callable[[AgentContext], Any]] = {
     "price of 0": lambda ctx: ctx.buy("M-0", YES, 100, 0),
     "negative size": lambda ctx: ctx.buy("M-0", YES, -5, 45 * CENT),
     "unknown side": lambda ctx: ctx.buy("M-0", "maybe", 100, 45 * CENT),
-    "unknown action": lambda ctx: ctx.place("M-0", YES, "hold", 45 * CENT, 100),
     "unknown time in force": lambda ctx: ctx.buy("M-0", YES, 100, 45 * CENT, "day"),
     "GTD without an end": lambda ctx: ctx.buy("M-0", YES, 100, 45 * CENT, "gtd"),
-    "an end without GTD": lambda ctx: ctx.place("M-0", YES, BUY, 45 * CENT, 100, expires=5),
-    "an end without a zone": lambda ctx: ctx.place("M-0", YES, BUY, 45 * CENT, 100, "gtd", datetime(2026, 1, 1)),
+    "an end without GTD": lambda ctx: ctx.buy("M-0", YES, 100, 45 * CENT, expires=5),
+    "an end without a zone": lambda ctx: ctx.buy("M-0", YES, 100, 45 * CENT, "gtd", datetime(2026, 1, 1)),
     "cancel of nothing": lambda ctx: ctx.cancel(77),
     "quotes that are no array": lambda ctx: ctx.quote_many([[44 * CENT, 51 * CENT]], 100),
     "series that is not there": lambda ctx: ctx.exogenous("spx"),

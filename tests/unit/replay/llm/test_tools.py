@@ -26,8 +26,12 @@ class Recorder:
     def __init__(self) -> None:
         self.sent: list[tuple[Any, ...]] = []
 
-    def place(self, *order: Any) -> None:
-        self.sent.append(order)
+    def buy(self, *order: Any) -> None:
+        self.sent.append(("buy", *order))
+        raise OrderError("recorded")
+
+    def sell(self, *order: Any) -> None:
+        self.sent.append(("sell", *order))
         raise OrderError("recorded")
 
 
@@ -42,14 +46,14 @@ def test_cents_and_contracts_become_units_exactly() -> None:
     prices = {"45": 4500, "45.5": 4550, "0.01": 1, "99.99": 9999, "45.50": 4550, "4.55e1": 4550, '"45.5"': 4550, "57.0": 5700, "0.29": 29}
     for text, price in prices.items():
         sent, _ = send(json.dumps(ORDER | {"count": 2.29}).replace('"price_cents": 50', f'"price_cents": {text}'))
-        assert sent == [("KX-A", "yes", "buy", price, 229, None, None)], text
+        assert sent == [("buy", "KX-A", "yes", 229, price, None, None)], text
 
 
 def test_a_market_order_has_no_price_and_a_limit_order_has_one() -> None:
     for order in ({"type": "market"}, {"type": "limit", "price_cents": None}, {"price_cents": None}):
         sent, error = send(json.dumps(ORDER | order))
         assert not sent and "price_cents" in error
-    assert send(json.dumps(ORDER | {"type": "market", "price_cents": None}))[0] == [("KX-A", "yes", "buy", None, 100, None, None)]
+    assert send(json.dumps(ORDER | {"type": "market", "price_cents": None}))[0] == [("buy", "KX-A", "yes", 100, None, None, None)]
 
 
 def test_a_time_is_read_with_its_zone() -> None:

@@ -24,8 +24,9 @@ class RandomTrader(Agent):
         for _ in range(draw.randint(0, 3)):
             price = CENT * draw.randint(10, 90)
             tif = draw.choice((0, 1, 1, 1, 2, 3))
-            ticker, side, action = ctx.tickers[draw.randrange(2)], draw.randint(0, 1), draw.randint(0, 1)
-            ctx.place(ticker, side, action, price, CONTRACT * draw.randint(1, 30), tif)
+            ticker, side, send = ctx.tickers[draw.randrange(2)], draw.randint(0, 1), (ctx.buy, ctx.sell)[draw.randint(0, 1)]
+            lots = CONTRACT * draw.randint(1, 30)
+            send(ticker, side, lots, price, tif)
         if draw.random() < 0.1:
             ctx.cancel_all()
 
