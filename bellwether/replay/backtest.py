@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError
 from bellwether.replay import pmb
-from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks, CompiledAgent, call_guarded, call_locally, derive_seed
+from bellwether.replay.agents.agent import CALLBACKS, Agent, CompiledAgent, call_guarded, call_locally, callbacks_of, derive_seed
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.limits import Failure, RunStopped, StepLimit, build_failure
 from bellwether.replay.agents.loader import AgentSource, check_complete, load_agent_class
@@ -322,7 +322,7 @@ def _run_local(port: Any, agent: _AnyAgent, prepared: Prepared, settings: Backte
     check_complete(kind)
     port.check(kind)
     with StepLimit(settings.limits.decision if kind.timed else float("inf")) as limit:
-        instance = call_guarded(limit, create, -1, prepared.info.start_ns)
+        instance = call_guarded(limit, create, -1, lambda: prepared.info.start_ns)
         if isinstance(instance, Failure):
             return name, {} if isinstance(agent, type) else agent.params, port.finish(instance)
         instance.has_run = True
@@ -332,7 +332,7 @@ def _run_local(port: Any, agent: _AnyAgent, prepared: Prepared, settings: Backte
         else:
             calls = None if kind.timed and prepared.content is None else settings.limits.calls
             ctx = AgentContext(port, prepared.info, seed=seed, calls=calls)
-            failed = port.run(call_locally(instance, ctx, limit), Callbacks.of(kind))
+            failed = port.run(call_locally(instance, ctx, limit), callbacks_of(kind))
     return instance.name, instance.params, failed
 
 
@@ -350,10 +350,10 @@ def _find_factory(agent: _AnyAgent) -> tuple[type[Agent], str, Callable[[], Agen
 
 def _run_compiled(port: LocalPort, agent: CompiledAgent, seed: int, prepared: Prepared) -> Failure | None:
     failed, session, kind = None, port.session, type(agent)
-    callbacks = Callbacks.of(kind)
+    callbacks = callbacks_of(kind)
     if callbacks:
         port.watch(callbacks)
-    functions = [getattr(kind, name) if getattr(callbacks, name) else None for name in CALLBACKS]
+    functions = [getattr(kind, name) if name in callbacks else None for name in CALLBACKS]
     try:
         session.run_compiled(kind.strategy, agent.numbers(prepared.info, seed), functions)
     except RunStopped:

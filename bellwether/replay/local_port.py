@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
 
-from bellwether.replay.agents.agent import Agent, Callbacks, PhaseCaller
+from bellwether.replay.agents.agent import Agent, PhaseCaller
 from bellwether.replay.agents.limits import Failure
 from bellwether.replay.agents.port import Conditions, News, rows_of, store_tag
 from bellwether.replay.engine import ReplayOutcome, Session, codes
@@ -37,7 +37,8 @@ class LocalPort:
         self._prepared, self._delay = prepared, settings.data_latency
         self._series = list(prepared.exogenous.values())
         self.tags: dict[int, str] = {}
-        self._callbacks, self._between = Callbacks(), False
+        self._callbacks: Sequence[str] = ()
+        self._between = False
         self._timers: list[int] = []
         self._calls: dict[str, Callable[..., Any]] = {
             # Bound methods of arrays that are updated in place: the most frequent reads need no Python frame.
@@ -79,7 +80,7 @@ class LocalPort:
     def check(self, kind: type[Agent]) -> None:
         """Accept agents of any class."""
 
-    def run(self, call: PhaseCaller, callbacks: Callbacks) -> Failure | None:
+    def run(self, call: PhaseCaller, callbacks: Sequence[str]) -> Failure | None:
         """Run an agent through all phases of the session. Returns the failure that stopped the agent early; None without one."""
         session, has_callbacks = self.session, bool(callbacks)
         if has_callbacks:
@@ -117,16 +118,16 @@ class LocalPort:
         """Return no metrics: those of the engine are defined in `results.metrics`."""
         return {}
 
-    def watch(self, callbacks: Callbacks) -> None:
+    def watch(self, callbacks: Sequence[str]) -> None:
         """Make the session pause at every event for which the agent has a callback. Must be called before the session's first step."""
         self._callbacks = callbacks
-        if callbacks.needs_news:
+        if set(callbacks) - {"on_timer"}:
             self.session.watch(
-                quote_times(self.session.tape) if callbacks.on_book else None,
-                fills=callbacks.on_fill,
-                orders=callbacks.on_order,
-                books=callbacks.on_book,
-                trades=self._prepared.trades if callbacks.on_trade else None,
+                quote_times(self.session.tape) if "on_book" in callbacks else None,
+                fills="on_fill" in callbacks,
+                orders="on_order" in callbacks,
+                books="on_book" in callbacks,
+                trades=self._prepared.trades if "on_trade" in callbacks else None,
             )
 
     def _news(self) -> News | None:
@@ -210,7 +211,7 @@ class LocalPort:
     def _timer(self, time: int) -> str:
         if time <= self.session.now:
             return f"{time} is not later than now ({self.session.now}); give a later time"
-        if not self._callbacks.on_timer:
+        if "on_timer" not in self._callbacks:
             return "the agent has no on_timer(self, ctx, time_ns); write one"
         if len(self._timers) >= MOST_TIMERS:
             return f"{MOST_TIMERS:,} timers are already pending; set later ones in on_timer"

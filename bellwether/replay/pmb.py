@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, Callbacks, CompiledAgent, PhaseCaller
+from bellwether.replay.agents.agent import Agent, CompiledAgent, PhaseCaller, callbacks_of
 from bellwether.replay.agents.limits import Failure
 from bellwether.replay.agents.port import Conditions, rows_of, store_tag
 from bellwether.replay.engine import ReplayOutcome, codes
@@ -148,16 +148,15 @@ class Simulation:
 
     def check(self, kind: type[Agent]) -> None:
         """Raise `ConfigError` for an agent class that these rules do not have."""
-        callbacks = Callbacks.of(kind)
-        if issubclass(kind, CompiledAgent) or callbacks:
+        if issubclass(kind, CompiledAgent) or callbacks_of(kind):
             reason = "is compiled" if issubclass(kind, CompiledAgent) else "has callbacks"
             raise ConfigError(f"replaying under {PMB}: the agent {kind.name} {reason}; these rules only call `act` of Python agents")
 
     def finish(self, failed: Failure) -> Failure | None:
         """Replay the episode without an agent, whose creation failed, and return the failure."""
-        return self.run(lambda phase, step, news: failed, Callbacks())
+        return self.run(lambda phase, step, news: failed, ())
 
-    def run(self, call: PhaseCaller, callbacks: Callbacks) -> Failure | None:
+    def run(self, call: PhaseCaller, callbacks: Sequence[str]) -> Failure | None:
         """Replay the episode. Returns the failure that ended the agent's trading early. callbacks: none under these rules."""
         book, trades, settled = self._content.book, self._content.trades, self._content.settlements
         rows = zip(book.ts.tolist(), book.ticker.tolist(), (book.end - book.counts).tolist(), book.end.tolist(), strict=True)

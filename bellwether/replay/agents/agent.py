@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -24,31 +23,13 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
 
 
-@dataclass(frozen=True, slots=True)
-class Callbacks:
-    """Set of the callbacks that an agent defines. At one instant they are called in the order of the fields."""
-
-    on_fill: bool = False
-    on_order: bool = False
-    on_trade: bool = False
-    on_book: bool = False
-    on_timer: bool = False
-
-    @classmethod
-    def of(cls, agent: type[Agent]) -> Callbacks:
-        """Return which callbacks an agent class defines."""
-        return cls(**{name: getattr(agent, name) is not getattr(Agent, name) for name in CALLBACKS})
-
-    @property
-    def needs_news(self) -> bool:
-        """True if the agent has a callback for events other than timers, at which the replay must pause."""
-        return any(astuple(self)[:-1])
-
-    def __bool__(self) -> bool:
-        return any(astuple(self))
+#: Methods that are called at events, in the order of their calls at one instant.
+CALLBACKS = ("on_fill", "on_order", "on_trade", "on_book", "on_timer")
 
 
-CALLBACKS = tuple(field.name for field in fields(Callbacks))
+def callbacks_of(agent: type[Agent]) -> tuple[str, ...]:
+    """Return which of `CALLBACKS` an agent class defines."""
+    return tuple(name for name in CALLBACKS if getattr(agent, name) is not getattr(Agent, name))
 
 
 def default_name(class_name: str) -> str:
@@ -213,17 +194,17 @@ PhaseCaller = Callable[[str, int, News | None], Failure | None]
 
 def call_locally(agent: Agent, ctx: AgentContext, limit: StepLimit) -> PhaseCaller:
     """Return the function that calls an agent of this process within the time limit."""
-    port: Any = ctx._port
+    now = partial(ctx._port.read, "now")
 
     def call(phase: str, step: int, news: News | None) -> Failure | None:
-        return call_guarded(limit, partial(call_phase, agent, ctx, phase, step, news), step, port.read("now"))
+        return call_guarded(limit, partial(call_phase, agent, ctx, phase, step, news), step, now)
 
     return call
 
 
-def call_guarded(limit: StepLimit, call: Callable[[], Answer], step: int, at: int) -> Answer | Failure:
-    """Call a function of an agent within the time limit. Returns its result, or a `Failure` for an error. step: number of the decision. at:
-    simulated time, ns UTC.
+def call_guarded(limit: StepLimit, call: Callable[[], Answer], step: int, now: Callable[[], int]) -> Answer | Failure:
+    """Call a function of an agent within the time limit. Returns its result, or a `Failure` for an error. step: number of the decision.
+    now: returns the simulated time, ns UTC.
 
     `RunStopped` and `KeyboardInterrupt` are raised.
     """
@@ -235,7 +216,7 @@ def call_guarded(limit: StepLimit, call: Callable[[], Answer], step: int, at: in
         raise
     except BaseException as error:  # includes asyncio errors that are not an `Exception`
         limit.stop()
-        return build_failure(error, step, at, omitted=FRAMES)
+        return build_failure(error, step, now(), omitted=FRAMES)
     return answer
 
 

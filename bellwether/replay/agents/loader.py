@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.replay.agents.agent import CALLBACKS, Agent, Callbacks, CompiledAgent
+from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of
 from bellwether.replay.agents.limits import StepLimit, StepTimeout
 
 #: Serializes the import of files, so that no thread sees an incomplete module.
@@ -67,8 +67,7 @@ def check_complete(cls: type[Agent]) -> None:
         missing = (
             "strategy" if not hasattr(cls, "strategy") else "numbers(self, episode, seed)" if cls.numbers is CompiledAgent.numbers else ""
         )
-        callbacks = Callbacks.of(cls)
-        plain = [name for name in CALLBACKS if getattr(callbacks, name) and not hasattr(getattr(cls, name), "py_func")]
+        plain = [name for name in callbacks_of(cls) if not hasattr(getattr(cls, name), "py_func")]
         if plain:
             raise ConfigError(f"loading the agent {cls.__name__}: its {plain[0]} is not compiled; write a function under @strategy")
     else:

@@ -21,7 +21,7 @@ import numpy as np
 import orjson
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import CALLBACKS, FRAMES, Agent, Callbacks, call_phase
+from bellwether.replay.agents.agent import FRAMES, Agent, call_phase, callbacks_of
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.limits import describe_error, format_traceback
 from bellwether.replay.agents.loader import AgentSource, kind_of, load_agent_class
@@ -139,8 +139,7 @@ def _load(channel: Channel, source: AgentSource) -> Agent:
             raise cause from None
         _send(channel, "refused", message)
         os._exit(0)
-    callbacks = Callbacks.of(cls)
-    _send(channel, "loaded", agent.name, params, kind_of(cls), " ".join(name for name in CALLBACKS if getattr(callbacks, name)))
+    _send(channel, "loaded", agent.name, params, kind_of(cls), " ".join(callbacks_of(cls)))
     return agent
 
 

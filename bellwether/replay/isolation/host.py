@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +21,7 @@ import orjson
 
 import bellwether
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import CALLBACKS, Callbacks, default_name
+from bellwether.replay.agents.agent import CALLBACKS, default_name
 from bellwether.replay.agents.limits import STEP_TIMEOUT, Failure, sanitize_line, sanitize_text
 from bellwether.replay.agents.loader import AgentSource, check_isolable
 from bellwether.replay.agents.port import News
@@ -62,12 +62,12 @@ class AgentDescription:
     Attributes:
         name: Name of the agent.
         params: Parameters, parsed from JSON.
-        callbacks: Callbacks that the agent defines.
+        callbacks: Names of the callbacks that the agent defines.
     """
 
     name: str
     params: Mapping[str, Any]
-    callbacks: Callbacks = field(default_factory=Callbacks)
+    callbacks: tuple[str, ...] = ()
 
 
 class IsolatedAgent:
@@ -222,7 +222,7 @@ class IsolatedAgent:
             params = None
         if type(params) is not dict:
             raise ConfigError(f"loading the agent {reference}: its parameters are not a JSON object; use JSON values as parameters")
-        return AgentDescription(name, params, callbacks=Callbacks(**{each: each in callbacks.split() for each in CALLBACKS}))
+        return AgentDescription(name, params, tuple(each for each in CALLBACKS if each in callbacks.split()))
 
     def _describe_end(self) -> str:
         """Return how the process ended, as text: the exit code or the signal."""

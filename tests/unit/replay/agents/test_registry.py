@@ -8,7 +8,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay import Agent, AgentSource, cents, contracts
-from bellwether.replay.agents.agent import Callbacks, derive_seed
+from bellwether.replay.agents.agent import callbacks_of, derive_seed
 from bellwether.replay.agents.builtin import Passive
 from bellwether.replay.agents.loader import load_agent_class
 from bellwether.replay.registry import agents, find_agent
@@ -65,7 +65,7 @@ def test_an_entry_may_ask_for_a_process_of_its_own(file: Path) -> None:
     assert (found["mine"].isolated, found["passive"].isolated) == (True, False)
     assert found["mine"].source() == AgentSource(f"{file}:Mine", {"size": 2}, "mine")
     # The package shows an agent with callbacks.
-    assert [name for name, entry in found.items() if Callbacks.of(load_agent_class(entry.agent))] == ["pairs"]
+    assert [name for name, entry in found.items() if callbacks_of(load_agent_class(entry.agent))] == ["pairs"]
 
 
 def test_the_seeds_agents_have_its_parameters() -> None:
