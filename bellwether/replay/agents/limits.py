@@ -6,6 +6,7 @@ import math
 import re
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Container
 from dataclasses import dataclass, field
@@ -13,6 +14,9 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from bellwether.errors import BellwetherError
+
+#: Checks per limit of a step, so that a step is stopped at most a quarter late.
+_CHECKS = 4
 
 
 class BudgetError(BellwetherError):
@@ -40,22 +44,24 @@ class StepLimit:
     def __init__(self, seconds: float) -> None:
         has_alarm = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
         self._seconds = seconds if has_alarm and math.isfinite(seconds) else 0.0
+        self._since = 0.0
         self._inside = self._fired = False
 
     def __enter__(self) -> Self:
         if self._seconds:
-            self._previous = signal.signal(signal.SIGALRM, self._raise_alarm)
+            self._previous = signal.signal(signal.SIGALRM, self._check_time)
+            # Setting an alarm at every step would take longer than a quick step.
+            signal.setitimer(signal.ITIMER_REAL, self._seconds / _CHECKS, self._seconds / _CHECKS)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._seconds:
+            signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, self._previous or signal.SIG_DFL)
 
     def begin(self) -> None:
         """Begin a step."""
-        self._inside = True
-        if self._seconds:
-            signal.setitimer(signal.ITIMER_REAL, self._seconds, self._seconds)
+        self._since, self._inside = time.monotonic(), True
 
     def finish(self) -> None:
         """End a step. Raises `StepTimeout` if the step exceeded its limit."""
@@ -65,14 +71,14 @@ class StepLimit:
     def stop(self) -> bool:
         """End a step without raising. Returns True if the step exceeded its limit."""
         self._inside = False
-        if self._seconds:
-            signal.setitimer(signal.ITIMER_REAL, 0)
         fired, self._fired = self._fired, False
         return fired
 
-    def _raise_alarm(self, number: int, frame: FrameType | None) -> None:
-        if self._inside:
-            self._fired = True
+    def _check_time(self, number: int, frame: FrameType | None) -> None:
+        """Raise `StepTimeout` if the limit has elapsed since the step began, or since this method last raised it."""
+        present = time.monotonic()
+        if self._inside and present - self._since >= self._seconds:
+            self._since, self._fired = present, True
             raise StepTimeout
 
 

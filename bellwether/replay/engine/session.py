@@ -160,6 +160,8 @@ class Session:
             "trades": new_rows("trades", 0),
         }
         self._state = state[0]
+        #: The first two fields of the batch, int64[T, 2].
+        self._quotes = self._arrays["batch"].view(np.int64).reshape(-1, R_COLS)[: len(tape.tickers), :2]
         self._shown_orders = self._arrays["orders"][list(SHOWN)]
         self._words = np.zeros(WORDS, np.int64)
         self._words[ENTRY_WORD] = engine_address()
@@ -348,7 +350,7 @@ class Session:
         """Quote all markets as `quote` does, at prices int64[T, 2] by ticker and side."""
         if prices.shape != self.best.shape or prices.dtype.kind not in "iu":
             raise ConfigError(f"quoting: the prices are {prices.dtype} of shape {prices.shape}; give integers of shape {self.best.shape}")
-        self._arrays["batch"]["market"][: len(prices)], self._arrays["batch"]["side"][: len(prices)] = prices.T
+        self._quotes[:] = prices
         command(self._words, QUOTE_BATCH, len(prices), lots)
 
     def resting(self, ticker: int = -1) -> list[int]:
