@@ -20,7 +20,6 @@ from bellwether.console import console, emit, grid, shown
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Lake
 from bellwether.places import failures, is_stored
-from bellwether.recordings.captures import import_captures
 from bellwether.recordings.gaps import build_gap_report
 from bellwether.recordings.recording import find_recording, list_recordings, store_finished
 from bellwether.settings import Settings, World, settings
@@ -140,7 +139,7 @@ def record(
         except failures() as error:
             _say(f"{config.recordings_path} does not answer ({error}); the recording stays on this machine")
         recording = _record(venue, plan, config.recorder_path, name)
-    _say(f"{recording.name}: {recording.done['reason'] if recording.done else recording.status}, {_format_frames(recording)}")
+    _say(f"{recording.name}: {recording.done['reason'] if recording.done else recording.status}, {build_gap_report(recording).describe()}")
     _store(config)
 
 
@@ -209,18 +208,9 @@ def _say(text: str) -> None:
     console().print(text, markup=False, soft_wrap=True)
 
 
-def _format_frames(recording: Recording) -> str:
-    report = build_gap_report(recording)
-    return f"{report.frames:,} frames, {'holes expected' if report.partial else f'{report.lost} lost'}"
-
-
-@click.group(invoke_without_command=True)
-@click.pass_context
-def recordings(context: click.Context) -> None:
-    """List the recordings, or import one."""
-    if context.invoked_subcommand is not None:
-        return
-
+@click.command()
+def recordings() -> None:
+    """List the recordings."""
     root = settings().recordings_path
     rows = [_recording_row(recording) for place in dict.fromkeys((root, settings().recorder_path)) for recording in list_recordings(place)]
     if rows:
@@ -239,15 +229,6 @@ def _recording_row(recording: Recording) -> dict[str, Any]:
         "MB": round(recording.size / 1e6, 1),
         "connections": done.get("connections"),
     }
-
-
-@recordings.command("import")
-@click.argument("path", type=click.Path(exists=True, path_type=Path))
-@click.option("--name", help="Name of the recording.  [default: that of the capture]")
-def import_(path: Path, name: str | None) -> None:
-    """Import the captures in PATH, a file or a folder, as recordings."""
-    for recording in import_captures(settings().recordings_path, path, name=name):
-        _say(f"{recording.name}: {_format_frames(recording)}, {len(recording.about.tickers)} markets")
 
 
 def _store(config: Settings) -> None:

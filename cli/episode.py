@@ -11,6 +11,8 @@ import click
 from bellwether.console import console, grid
 from bellwether.errors import ConfigError
 from bellwether.places import place
+from bellwether.recordings.captures import import_captures
+from bellwether.recordings.gaps import build_gap_report
 from bellwether.recordings.recording import check_name, find_recording
 from bellwether.replay.episode.model import COLUMNS, METADATA, build_row, list_episodes, read_json
 from bellwether.replay.units import MILLISECOND
@@ -19,6 +21,7 @@ from bellwether.settings import settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bellwether.recordings.recording import Recording
     from bellwether.replay.episode import Content, Episode
     from bellwether.replay.episode_builder import Listings
 _PRICES = ("auto", "taker", "yes")
@@ -48,30 +51,45 @@ def episode(context: click.Context) -> None:
 
 
 @episode.command()
-@click.argument("recording")
+@click.argument("recording", metavar="RECORDING|PATH")
+@click.option("--name", help="Name of the recording of the capture in PATH.  [default: its own]")
 @_RESULTS
 @click.option("--infer-results", is_flag=True, help="Infer missing results from a last trade at 0.99 or above, or 0.01 or below.")
 @_FEE
-def build(recording: str, *, results: tuple[str, ...], infer_results: bool, fee: str | None) -> None:
-    """Build the episodes of RECORDING.
+def build(recording: str, *, name: str | None, results: tuple[str, ...], infer_results: bool, fee: str | None) -> None:
+    """Build the episodes of RECORDING, or of the captures in PATH.
 
-    Each of its events becomes one, with market data from the lake.
+    Each event becomes one, with market data from the lake. Captures of other recorders are imported as recordings before.
     """
     from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids, parse_results
 
-    source = find_recording(settings().recordings_path, recording)
+    sources = _find_recordings(recording, name)
+    tickers = [ticker for source in sources for ticker in source.about.tickers]
     stated = parse_results(results)
-    if unknown := sorted(set(stated) - set(source.about.tickers)):
-        raise ConfigError(
-            f"building episodes of {recording}: it has no market {', '.join(unknown)}; it has {', '.join(source.about.tickers)}"
-        )
-    contents = build_recording(source, known=_load_listings(source.about.tickers, fee), outcomes=Outcomes(stated, infer_results))
-    episodes = [_write_episode(content) for content in contents]
-    for missing in sorted(set(episode_ids(source.name, source.about).values()) - {built.id for built in episodes}):
+    if unknown := sorted(set(stated) - set(tickers)):
+        raise ConfigError(f"building episodes of {recording}: it has no market {', '.join(unknown)}; it has {', '.join(tickers)}")
+    known, outcomes = _load_listings(tickers, fee), Outcomes(stated, infer_results)
+    episodes = [_write_episode(content) for source in sources for content in build_recording(source, known=known, outcomes=outcomes)]
+    events = {event for source in sources for event in episode_ids(source.name, source.about).values()}
+    for missing in sorted(events - {built.id for built in episodes}):
         click.echo(f"{missing}: no book of it was recorded", err=True)
     if not episodes:
         raise ConfigError(f"building episodes of {recording}: no book of any of its markets was recorded")
     _print_written(episodes)
+
+
+def _find_recordings(which: str, name: str | None) -> list[Recording]:
+    """Return a recording by its name, or the recordings of the captures in a path. name: of the recording of a capture."""
+    root = settings().recordings_path
+    if not Path(which).exists():
+        if name is not None:
+            raise ConfigError(f"building episodes of {which}: there is no such file or folder, and --name is for captures; leave it out")
+        return [find_recording(root, which)]
+    imported = import_captures(root, Path(which), name=name)
+    for recording in imported:
+        text = f"{recording.name}: {build_gap_report(recording).describe()}, {len(recording.about.tickers)} markets"
+        console().print(text, markup=False, soft_wrap=True)
+    return imported
 
 
 def _load_listings(tickers: Sequence[str], fee: str | None) -> Listings:

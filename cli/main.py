@@ -50,7 +50,7 @@ SECTIONS: dict[str, tuple[Lazy, ...]] = {
     "Data": (
         Lazy("pull", "cli.data:pull", "Pull, clean and check the markets of some days."),
         Lazy("record", "cli.data:record", "Record order books and trades of events; list events."),
-        Lazy("recordings", "cli.data:recordings", "List and import recordings of order books and trades."),
+        Lazy("recordings", "cli.data:recordings", "List recordings of order books and trades."),
         Lazy("query", "cli.data:query", "Run SQL on the published warehouse, read-only."),
         Lazy("warehouse", "cli.data:warehouse", "Publish the warehouse; write a self-contained copy."),
     ),

@@ -93,6 +93,10 @@ class GapReport:
         """Number of frames whose sequence number had already arrived."""
         return sum(numbers.duplicates for numbers in self.numbers)
 
+    def describe(self) -> str:
+        """Return the number of frames and of lost ones as text."""
+        return f"{self.frames:,} frames, {'holes expected' if self.partial else f'{self.lost} lost'}"
+
     @property
     def inversions(self) -> int:
         """Number of frames that arrived after a frame with a higher number."""

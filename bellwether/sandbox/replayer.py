@@ -30,7 +30,7 @@ from bellwether.sandbox.params import respond
 from bellwether.sandbox.timestamps import SECOND, format_time, parse_time, to_instant
 from bellwether.venues.kalshi.stream.signing import KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 
-#: Captures of one event each, as `bellwether recordings import` reads them.
+#: Captures of one event each, as `bellwether episode build` reads them.
 CAPTURES = Path(__file__).with_name("captures")
 #: Path of Kalshi's WebSocket, as on the venue.
 KALSHI_STREAM_PATH = "/trade-api/ws/v2"

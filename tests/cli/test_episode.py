@@ -11,12 +11,13 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
+from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.replay.episode.model import list_episodes
 from bellwether.settings import settings
 from cli.main import main
 from tests.unit.recordings.frames import recorded
 from tests.unit.replay.episode.folders import Native
-from tests.unit.replay.episode_builder.streams import ABOUT, at, frames, trade
+from tests.unit.replay.episode_builder.streams import ABOUT, NOON, at, frames, trade
 from tests.unit.venues.stream_peer import A, B, delta, snapshot
 
 
@@ -44,6 +45,19 @@ def test_a_recording_is_built_listed_and_checked() -> None:
     assert row["digest"] in run().output
     for which in ("rec", str(settings().episodes_path / "rec")):
         assert run("validate", which).output.startswith("rec: valid; 2 markets")
+
+
+def test_captures_are_imported_as_recordings_and_built(tmp_path: Path) -> None:
+    capture = tmp_path / "capture.json"
+    said = (snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 3, **at(9)))
+    capture.write_text(json.dumps({"frames": [{"received_ms": NOON // 1_000_000, "frame": frame} for frame in said]}))
+    done = run("build", str(capture), "--name", "taken")
+    assert done.stdout.startswith("taken: 3 frames, 0 lost, 1 markets\ntaken: 1 markets, 0.0 h, 0 settled, digest "), done.output
+    assert Recording(settings().recordings_path / "taken").status is RecordingStatus.FINISHED
+    assert run("build", "taken").stdout == done.stdout.splitlines(keepends=True)[1]
+    other = tmp_path / "other"
+    other.mkdir()
+    assert "other has no file of a known form" in run("build", str(other)).output
 
 
 def test_a_build_with_unknown_markets_or_fees_is_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -106,17 +105,6 @@ def test_recordings_are_listed() -> None:
     recorded(root / "open", frames(snapshot(A, 1)), finish=False)
     rows = {words[0]: words[1:] for line in run("recordings").output.splitlines() if (words := line.replace("│", " ").split())}
     assert (rows["holes"], rows["open"][0]) == (["finished", "2", "2", "0", "1"], "interrupted")
-
-
-def test_a_capture_is_imported_by_its_path(tmp_path: Path) -> None:
-    capture = tmp_path / "capture.json"
-    capture.write_text(json.dumps({"frames": [{"received_ms": 5, "frame": snapshot(A, 1)}]}))
-    done = run("recordings", "import", str(capture), "--name", "taken")
-    assert done.output == "taken: 1 frames, 0 lost, 1 markets\n"
-    assert Recording(settings().recordings_path / "taken").status is RecordingStatus.FINISHED
-    other = tmp_path / "other"
-    other.mkdir()
-    assert "other has no file of a known form" in run("recordings", "import", str(other)).output
 
 
 @pytest.mark.nightly

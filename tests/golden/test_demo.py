@@ -69,7 +69,6 @@ OTHERS = {
     "journal import",
     "journal reopen",
     "pull",
-    "recordings import",
     "restore",
     "sandbox",
     "score",

@@ -18,7 +18,8 @@ from bellwether.replay.rules import PMB
 
 #: Minimum width of a name; names are folded before numbers.
 _NAME = 12
-_COLUMNS = ("PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Orders", "Fill (%)")
+_EPISODES = ("PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)")
+_AGENTS = (*_EPISODES[:-1], "Orders", _EPISODES[-1])
 
 #: Marks of a P&L with limits.
 _UNSETTLED, _DEFAULT = "*", "†"
@@ -60,7 +61,7 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
     counts = sorted(set(summary["episodes"]))
     over = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]) if counts else "no"
     heads, about = _queue_columns(summary.filter(pl.col("episodes") > 0).to_dicts())
-    rows = tuple((name, *_cells(row, heads, _UNSETTLED)) for name, row in _sort_by_pnl(summary, titles))
+    rows = tuple((name, *_cells(row, _AGENTS, heads, _UNSETTLED)) for name, row in _sort_by_pnl(summary, titles))
     notes = ["Return and Fill: mean over episodes. Max DD: the largest.", *about]
     most = max(summary["unsettled"].to_list(), default=0)
     if most:
@@ -68,7 +69,7 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
         notes.append(f"{_UNSETTLED} up to {episodes} with an unsettled position are excluded; --unsettled includes them at their mark.")
     if summary["default_fees"].sum():
         notes.append(_BY_DEFAULT)
-    return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", ("Agent", *_COLUMNS, *heads), rows, tuple(notes))
+    return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", ("Agent", *_AGENTS, *heads), rows, tuple(notes))
 
 
 def _sort_by_pnl(summary: pl.DataFrame, titles: Mapping[str, str] | None) -> list[tuple[str, dict[str, Any]]]:
@@ -88,26 +89,26 @@ def _agent_table(title: str, rows: pl.DataFrame, total: Mapping[str, Any]) -> Li
         notes += (f"{_MARKED} The total covers {total['episodes']} of {rows.height}.",)
     if rows["default_fees"].any():
         notes += (_BY_DEFAULT,)
-    lines = [(row["episode"], *_cells(row, heads, _UNSETTLED)) for row in runs]
-    lines.append(("Total", *_cells(total, heads)))
-    return Lines(f"{title} under {total['rules']}", ("Episode", *_COLUMNS, *heads), tuple(lines), notes)
+    lines = [(row["episode"], *_cells(row, _EPISODES, heads, _UNSETTLED)) for row in runs]
+    lines.append(("Total", *_cells(total, _EPISODES, heads)))
+    return Lines(f"{title} under {total['rules']}", ("Episode", *_EPISODES, *heads), tuple(lines), notes)
 
 
-def _cells(row: Mapping[str, Any], heads: Sequence[str], unsettled: str = "") -> tuple[str, ...]:
+def _cells(row: Mapping[str, Any], columns: Sequence[str], heads: Sequence[str], unsettled: str = "") -> tuple[str, ...]:
     """Format a row of replay/backtests or replay/summary. unsettled: mark of a P&L with an unsettled position."""
     marks = (unsettled if row["unsettled"] else "") + (_DEFAULT if row["default_fees"] else "")
     if row.get("episodes") == 0:
-        return (NOTHING + marks, *[NOTHING] * (len(_COLUMNS) - 1 + len(heads)))
+        return (NOTHING + marks, *[NOTHING] * (len(columns) - 1 + len(heads)))
     mean = "_mean" if "episodes" in row else ""
-    return (
-        format_signed(row["pnl"]) + marks,
-        earning(row[f"return{mean}"], sign="+", unit=""),
-        percent(row["max_drawdown"], 2, ""),
-        _format_contracts(row["contracts"]),
-        f"{row['orders']:,}",
-        percent(row[f"fill_ratio{mean}"], 1, ""),
-        *_queue_cells(row, heads),
-    )
+    cells = {
+        "PnL ($)": format_signed(row["pnl"]) + marks,
+        "Return (%)": earning(row[f"return{mean}"], sign="+", unit=""),
+        "Max DD (%)": percent(row["max_drawdown"], 2, ""),
+        "Contracts": _format_contracts(row["contracts"]),
+        "Orders": f"{row['orders']:,}",
+        "Fill (%)": percent(row[f"fill_ratio{mean}"], 1, ""),
+    }
+    return (*(cells[name] for name in columns), *_queue_cells(row, heads))
 
 
 def _queue_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -70,10 +70,10 @@ def test_the_summary_has_a_row_per_agent_with_statistics_over_episodes() -> None
 def test_a_line_reads_as_in_the_published_tables() -> None:
     table = tables(FOUR, {"chaser": "The Chaser"})[0]
     assert table.title == "The Chaser under kalshi-2025-10-01"
-    assert table.header[:7] == ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Orders", "Fill (%)")
-    assert table.rows[0][:7] == ("A-1", "-100.00", "-10.00", "31.25", "500", "3", "–")
-    assert table.rows[2][:7] == ("C-1", "+12.34", "+1.23", "2.00", "1,000.50", "7", "50.0")
-    assert table.rows[3] == ("Total", "-87.66", "-2.92", "31.25", "1,500.50", "10", "62.5")
+    assert table.header[:6] == ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)")
+    assert table.rows[0][:6] == ("A-1", "-100.00", "-10.00", "31.25", "500", "–")
+    assert table.rows[2][:6] == ("C-1", "+12.34", "+1.23", "2.00", "1,000.50", "50.0")
+    assert table.rows[3] == ("Total", "-87.66", "-2.92", "31.25", "1,500.50", "62.5")
 
 
 QUEUES = backtests(
