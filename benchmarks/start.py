@@ -57,8 +57,9 @@ def _once(words: Sequence[str], environment: dict[str, str]) -> float:
 
 def _episode(folder: Path) -> Path:
     """Write an episode of ten minutes with one market, whose book has one level per side, and return the episode's folder."""
-    from bellwether.replay.episode import BookBuilder, Content, Market, Metadata, Settlement, write
-    from bellwether.replay.episode.content import level_of, no_trades
+    from bellwether.replay.episode.content import BookBuilder, Content, level_of, no_trades
+    from bellwether.replay.episode.folder import write
+    from bellwether.replay.episode.model import Market, Metadata, Settlement
     from bellwether.replay.units import CENT, CONTRACT, MICROS, MINUTE, NO, YES
     from bellwether.units import CentiCents, Lots, MicroDollars
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bellwether.recordings.recording import Recording
-    from bellwether.replay.episode import Content, Episode
-    from bellwether.replay.episode_builder import Listings
+    from bellwether.replay.episode.content import Content
+    from bellwether.replay.episode.folder import Episode
+    from bellwether.replay.episode_builder.listings import Listings
 _PRICES = ("auto", "taker", "yes")
 
 
@@ -61,7 +62,8 @@ def build(recording: str, *, name: str | None, results: tuple[str, ...], infer_r
 
     Each event becomes one, with market data from the lake. Captures of other recorders are imported as recordings before.
     """
-    from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids, parse_results
+    from bellwether.replay.episode_builder.build import Outcomes, build_recording, episode_ids
+    from bellwether.replay.episode_builder.listings import parse_results
 
     sources = _find_recordings(recording, name)
     tickers = [ticker for source in sources for ticker in source.about.tickers]
@@ -95,13 +97,13 @@ def _find_recordings(which: str, name: str | None) -> list[Recording]:
 def _load_listings(tickers: Sequence[str], fee: str | None) -> Listings:
     """Load from the lake what was pulled about markets. fee: value of the option, which replaces the pulled fees."""
     from bellwether.lake import Lake
-    from bellwether.replay.episode_builder import load_listings, parse_fee
+    from bellwether.replay.episode_builder.listings import load_listings, parse_fee
 
     return load_listings(Lake.of(settings()), tickers, None if fee is None else parse_fee(fee))
 
 
 def _write_episode(content: Content) -> Episode:
-    from bellwether.replay.episode import write
+    from bellwether.replay.episode.folder import write
 
     return write(settings().episodes_path / content.metadata.episode_id, content)
 
@@ -124,8 +126,7 @@ def import_(folder: Path, *, name: str | None, trade_price: str, results: tuple[
     It is Bellwether's, one of PredictionMarketBench (full books, whole cents), market data of hftbacktest (TICKER.npz), or a catalog of nautilus_trader
     (docs/bridges.md).
     """
-    from bellwether.replay.episode_builder import parse_results, with_fees
-    from bellwether.replay.episode_builder.listings import set_settlement_time
+    from bellwether.replay.episode_builder.listings import parse_results, set_settlement_time, with_fees
 
     content = _read_episode(folder, trade_price)
     chosen = check_name(content.metadata.episode_id if name is None else name, "the episode (--name)")
@@ -143,7 +144,8 @@ def import_(folder: Path, *, name: str | None, trade_price: str, results: tuple[
 def _read_episode(folder: Path, trade_price: str) -> Content:
     """Read an episode in the format that the files of a folder have."""
     from bellwether.bridges import hftbacktest, nautilus
-    from bellwether.replay.episode import load, read_pmb
+    from bellwether.replay.episode.folder import load
+    from bellwether.replay.episode.import_pmb import read_pmb
 
     if (folder / "data").is_dir():
         return nautilus.read_episode(folder)
@@ -162,7 +164,7 @@ def _read_episode(folder: Path, trade_price: str) -> Content:
 def export(which: str, form: str, target: Path, latency: int) -> None:
     """Write an episode, by folder or id, as market data of another simulator (docs/bridges.md)."""
     from bellwether.bridges import hftbacktest, nautilus
-    from bellwether.replay.episode import load
+    from bellwether.replay.episode.folder import load
 
     source = load(_find_episode(which, "exporting"))
     write = hftbacktest.write_episode if form == "hftbacktest" else nautilus.write_episode
@@ -199,7 +201,7 @@ def validate(context: click.Context, which: str) -> None:
 
     All findings are listed; the command exits with 1 if the episode is invalid.
     """
-    from bellwether.replay.episode import validate as check
+    from bellwether.replay.episode.folder import validate as check
 
     report = check(_find_episode(which, "checking"))
     console().print(report.text(), markup=False, soft_wrap=True)

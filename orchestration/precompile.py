@@ -21,8 +21,8 @@ from bellwether.errors import BellwetherError
 from bellwether.recordings.captures import import_captures
 from bellwether.replay import prepare, run
 from bellwether.replay.agents.builtin import BuyAndHold
-from bellwether.replay.episode import write
-from bellwether.replay.episode_builder import build_recording
+from bellwether.replay.episode.folder import write
+from bellwether.replay.episode_builder.build import build_recording
 from bellwether.replay.results.books import books
 from bellwether.replay.results.metrics import metrics
 from bellwether.sandbox.replayer import CAPTURES

@@ -18,7 +18,7 @@ from bellwether.recordings.recording import RecordingStatus, find_recording, lis
 
 if TYPE_CHECKING:
     from bellwether.recordings.recording import Recording
-    from bellwether.replay.episode import Episode
+    from bellwether.replay.episode.folder import Episode
 
 
 class RecordingsResource(dg.ConfigurableResource):
@@ -42,7 +42,7 @@ class RecordingsResource(dg.ConfigurableResource):
 
     def episodes(self) -> dict[str, tuple[Recording, str]]:
         """Return the recording and the event of each episode that finished recordings contain, by name of the episode."""
-        from bellwether.replay.episode_builder import episode_ids
+        from bellwether.replay.episode_builder.build import episode_ids
 
         finished = [recording for recording in self.all() if recording.status is RecordingStatus.FINISHED]
         return {name: (recording, event) for recording in finished for event, name in episode_ids(recording.name, recording.about).items()}
@@ -70,7 +70,7 @@ class EpisodesResource(dg.ConfigurableResource):
 
     def load(self, name: str) -> Episode:
         """Load and check an episode. Raises `dg.Failure` without retries for a missing or invalid one."""
-        from bellwether.replay.episode import load
+        from bellwether.replay.episode.folder import load
 
         try:
             return load(self.root / name)

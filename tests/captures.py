@@ -13,8 +13,9 @@ from filelock import FileLock
 from bellwether.recordings.captures import import_captures
 from bellwether.recordings.gaps import GapReport
 from bellwether.recordings.recording import Recording
-from bellwether.replay.episode import Content, Episode, load, write
-from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids
+from bellwether.replay.episode.content import Content
+from bellwether.replay.episode.folder import Episode, load, write
+from bellwether.replay.episode_builder.build import Outcomes, build_recording, episode_ids
 from bellwether.sandbox.replayer import CAPTURES
 from tests.unit.recordings.book_replay import BookCheck, check_books
 

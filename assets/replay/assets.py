@@ -94,15 +94,9 @@ def _build_episode(
     name: str, config: EpisodeConfig, lake: Lake, recordings: RecordingsResource, store: EpisodesResource
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Build one episode and write its folder. Returns its row and its metadata."""
-    from bellwether.replay.episode import write
-    from bellwether.replay.episode_builder import (
-        Outcomes,
-        build,
-        frames_of_table,
-        load_listings,
-        parse_fee,
-        parse_results,
-    )
+    from bellwether.replay.episode.folder import write
+    from bellwether.replay.episode_builder.build import Outcomes, build, frames_of_table
+    from bellwether.replay.episode_builder.listings import load_listings, parse_fee, parse_results
     from bellwether.replay.episode_builder.sources import Sources, episode_rows
 
     recording, event = recordings.find_episode(name)

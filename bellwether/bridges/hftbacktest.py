@@ -26,7 +26,8 @@ from bellwether.bridges.market_events import (
 )
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.files import atomic_folder
-from bellwether.replay.episode import Content, Episode
+from bellwether.replay.episode.content import Content
+from bellwether.replay.episode.folder import Episode
 from bellwether.replay.units import CONTRACT, DOLLAR
 
 #: One event of hftbacktest 2.

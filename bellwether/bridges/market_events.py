@@ -15,9 +15,12 @@ import orjson
 import pyarrow as pa
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.replay.episode import BookBuilder, Content, Market, Metadata, Settlement, Trades, level_of
+from bellwether.replay.episode.content import BookBuilder, Content, Trades, level_of
 from bellwether.replay.episode.model import (
     USUAL,
+    Market,
+    Metadata,
+    Settlement,
     dump_metadata,
     dump_settlements,
     grid_prices,

@@ -31,7 +31,9 @@ from bellwether.bridges.market_events import (
 )
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.files import atomic_folder
-from bellwether.replay.episode import Content, Episode, Market
+from bellwether.replay.episode.content import Content
+from bellwether.replay.episode.folder import Episode
+from bellwether.replay.episode.model import Market
 from bellwether.replay.units import CONTRACT, DOLLAR, SECOND
 
 #: Folders of the catalog.

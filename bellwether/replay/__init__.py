@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.records import Book, EpisodeInfo, Fill, MarketInfo, OrderUpdate, Position, Trade
     from bellwether.replay.agents.views import Market, Order
     from bellwether.replay.backtest import Backtest, run
-    from bellwether.replay.episode import load
+    from bellwether.replay.episode.folder import load
     from bellwether.replay.preparation import Prepared, prepare
     from bellwether.replay.settings import BacktestSettings, Limits
     from bellwether.replay.sweep import Candidate, Sweep, SweepResults
@@ -33,7 +33,7 @@ _HOMES = {
     "agents.records": ("Book", "EpisodeInfo", "Fill", "MarketInfo", "OrderUpdate", "Position", "Trade"),
     "agents.views": ("Market", "Order"),
     "backtest": ("Backtest", "run"),
-    "episode": ("load",),
+    "episode.folder": ("load",),
     "preparation": ("Prepared", "prepare"),
     "settings": ("BacktestSettings", "Limits"),
     "sweep": ("Candidate", "Sweep", "SweepResults"),

@@ -22,14 +22,14 @@ from bellwether.replay.local_port import LocalPort
 from bellwether.replay.preparation import Prepared, prepare
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.settings import DEFAULT_QUEUE, BacktestSettings
-from bellwether.replay.tape import Tape
+from bellwether.replay.tape.layout import Tape
 from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     import altair as alt
     import polars as pl
 
-    from bellwether.replay.episode import Episode
+    from bellwether.replay.episode.folder import Episode
 
 #: Sampled queue histories of agents that ship with Bellwether and of compiled agents.
 _DEFAULT_QUEUES = 20

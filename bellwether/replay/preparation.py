@@ -16,14 +16,14 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
 from bellwether.replay.rules import PMB, PMB_RULES, RuleSet, combine_rules, rule_set, rules_for
 from bellwether.replay.settings import BANKROLL, Execution
-from bellwether.replay.tape import load_tape
+from bellwether.replay.tape.build import load_tape
 from bellwether.replay.tape.layout import GRID, HALT, KIND_MASK, MAX_TICKERS, PRINT, TICKER_SHIFT, VALUE_SHIFT, Tape, freeze, unpack
 from bellwether.replay.units import DOLLAR, YES
 from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
-    from bellwether.replay.episode import Episode
     from bellwether.replay.episode.content import Content, Trades
+    from bellwether.replay.episode.folder import Episode
 
 Value = TypeVar("Value", bound=int | str)
 

@@ -18,7 +18,7 @@ from bellwether.replay.agents.limits import Failure
 from bellwether.replay.agents.loader import AgentSource, load_agent_class
 from bellwether.replay.backtest import Backtest, run
 from bellwether.replay.engine.codes import ENGINE_VERSION
-from bellwether.replay.episode import load
+from bellwether.replay.episode.folder import load
 from bellwether.replay.preparation import Prepared, prepare
 from bellwether.replay.results.metrics import metrics
 from bellwether.replay.settings import BacktestSettings

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from bellwether.replay.episode import BookColumns, Content, Market, Metadata, Settlement, Trades, write
-from bellwether.replay.episode.model import parse_ranges
+from bellwether.replay.episode.content import BookColumns, Content, Trades
+from bellwether.replay.episode.folder import write
+from bellwether.replay.episode.model import Market, Metadata, Settlement, parse_ranges
 from bellwether.replay.tape.layout import LEVEL, PRINT, TRADED, pack, unpack
 from bellwether.replay.units import DOLLAR, MICROS
 from bellwether.units import MicroDollars

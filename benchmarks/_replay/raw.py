@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 from bellwether.replay import BacktestSettings, prepare, run
-from bellwether.replay.episode import Episode, read_pmb
+from bellwether.replay.episode.folder import Episode
+from bellwether.replay.episode.import_pmb import read_pmb
 from benchmarks._replay.makers import Watcher
 from benchmarks._replay.protocol import peak_mb
 

@@ -36,8 +36,8 @@ def prepared(name: str) -> Prepared:
 def build(name: str) -> None:
     """Import a recording and build its episode anew below `.bench/`, so that the current code has built it."""
     from bellwether.recordings.captures import import_captures
-    from bellwether.replay.episode import write
-    from bellwether.replay.episode_builder import build_recording
+    from bellwether.replay.episode.folder import write
+    from bellwether.replay.episode_builder.build import build_recording
 
     recordings = CACHE / "recordings" / name
     shutil.rmtree(recordings, ignore_errors=True)

@@ -8,8 +8,8 @@ import pytest
 
 from bellwether.recordings.captures import import_captures
 from bellwether.replay.engine.codes import Reason
-from bellwether.replay.episode import write
-from bellwether.replay.episode_builder import build_recording
+from bellwether.replay.episode.folder import write
+from bellwether.replay.episode_builder.build import build_recording
 from bellwether.replay.tape.layout import unpack
 from bellwether.replay.units import BUY, YES
 from tests.unit.replay.episode_builder.test_build import CENTI, open_session

@@ -16,8 +16,8 @@ from numba.core.dispatcher import Dispatcher
 from bellwether.recordings.captures import import_captures
 from bellwether.replay import prepare, run
 from bellwether.replay.agents.builtin import RandomAgent
-from bellwether.replay.episode_builder import build_recording
-from bellwether.replay.episode import load, write
+from bellwether.replay.episode_builder.build import build_recording
+from bellwether.replay.episode.folder import load, write
 from bellwether.replay.results.books import books
 from bellwether.replay.results.metrics import metrics
 from bellwether.sandbox.replayer import CAPTURES

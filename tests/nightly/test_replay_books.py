@@ -15,8 +15,8 @@ import pytest
 
 from bellwether.recordings.recording import Recording
 from bellwether.replay import prepare
-from bellwether.replay.episode import write
-from bellwether.replay.episode_builder import build_recording
+from bellwether.replay.episode.folder import write
+from bellwether.replay.episode_builder.build import build_recording
 from bellwether.replay.tape.layout import LEVEL, unpack
 from tests.captures import Captures
 from tests.unit.replay.episode_builder.damage import ALL, WAYS, compare_books, damaged, truth, with_snapshots

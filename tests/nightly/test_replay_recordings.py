@@ -17,7 +17,8 @@ import pytest
 
 from bellwether.recordings.exchange_times import parse_time
 from bellwether.recordings.recording import Recording
-from bellwether.replay.episode import Content, load, validate
+from bellwether.replay.episode.content import Content
+from bellwether.replay.episode.folder import load, validate
 from bellwether.replay.tape.layout import LEVEL, unpack
 from bellwether.venues.kalshi.stream.frame import parse_message
 from tests.captures import BuiltEpisode, Captures

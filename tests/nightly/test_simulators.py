@@ -12,8 +12,8 @@ import pytest
 
 from bellwether.bridges import hftbacktest, nautilus
 from bellwether.recordings.captures import import_captures
-from bellwether.replay.episode import load, write
-from bellwether.replay.episode_builder import build_recording
+from bellwether.replay.episode.folder import load, write
+from bellwether.replay.episode_builder.build import build_recording
 from bellwether.replay.units import DOLLAR
 from benchmarks._replay.environments import CACHE
 from tests.unit.bridges.test_simulators import quotes

@@ -11,7 +11,7 @@ import pytest
 from bellwether.recordings.books import has_yes_prices
 from bellwether.recordings.captures import import_captures
 from bellwether.recordings.recording import Recording
-from bellwether.replay.episode_builder import build_recording
+from bellwether.replay.episode_builder.build import build_recording
 from bellwether.replay.tape.layout import unpack
 from bellwether.replay.units import NO
 from tests.captures import Captures

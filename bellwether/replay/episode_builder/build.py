@@ -22,9 +22,8 @@ from bellwether.recordings.captures import event_ticker
 from bellwether.recordings.exchange_times import MILLISECOND, read_exchange_time
 from bellwether.recordings.gaps import BookValidator
 from bellwether.recordings.recording import WATCHED, Recording, RecordingRequest
-from bellwether.replay.episode import BookBuilder, BookColumns, Content, Gap, GridChange, Market, Metadata, Series, Settlement, Trades
-from bellwether.replay.episode.content import level_of
-from bellwether.replay.episode.model import USUAL, Ranges, grid_prices
+from bellwether.replay.episode.content import BookBuilder, BookColumns, Content, Trades, level_of
+from bellwether.replay.episode.model import USUAL, Gap, GridChange, Market, Metadata, Ranges, Series, Settlement, grid_prices
 from bellwether.replay.episode_builder.books import TRADES, Books, Rows
 from bellwether.replay.episode_builder.lifecycle import RecordedTrading, build_phases, find_announced_close, find_close, find_settlement
 from bellwether.replay.episode_builder.listings import ListedMarket, Listings, fee_at

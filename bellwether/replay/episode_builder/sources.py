@@ -18,7 +18,8 @@ from bellwether.tables import Table, table
 from bellwether.tables.replay import EPISODES
 
 if TYPE_CHECKING:
-    from bellwether.replay.episode import Episode, Market, Settlement
+    from bellwether.replay.episode.folder import Episode
+    from bellwether.replay.episode.model import Market, Settlement
 
 
 @dataclass(frozen=True, slots=True)

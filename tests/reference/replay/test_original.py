@@ -21,7 +21,8 @@ from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.agents.limits import BudgetError
 from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
 from bellwether.replay.engine.codes import Role
-from bellwether.replay.episode import Episode, read_pmb, write
+from bellwether.replay.episode.folder import Episode, write
+from bellwether.replay.episode.import_pmb import read_pmb
 from bellwether.replay.pmb import fee
 from bellwether.replay.results.metrics import metrics
 from bellwether.replay.units import CENT, CENT_MICROS, CONTRACT, MICROS

@@ -14,8 +14,7 @@ from bellwether.replay.engine.schedule import build_schedule
 from bellwether.replay.preparation import merge_tapes, replace_units
 from bellwether.replay.rules import RuleSet, combine_rules, rule_set
 from bellwether.replay.settings import BacktestSettings
-from bellwether.replay.tape import Tape
-from bellwether.replay.tape.layout import FEE_UNIT, LOT_STEP, TICKER_MASK, TICKER_SHIFT, UNIT_COLS
+from bellwether.replay.tape.layout import FEE_UNIT, LOT_STEP, TICKER_MASK, TICKER_SHIFT, UNIT_COLS, Tape
 from tests.reference.replay import Reference
 from tests.reference.replay.both_engines import merge_parts, recording, replay_both, shift
 from tests.reference.replay.random_tapes import SECOND, Behaviour, RandomAgent, Shape, random_tape

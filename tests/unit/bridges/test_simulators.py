@@ -16,7 +16,8 @@ from click.testing import CliRunner
 
 from bellwether.bridges import hftbacktest, nautilus
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.replay.episode import Content, load
+from bellwether.replay.episode.content import Content
+from bellwether.replay.episode.folder import load
 from bellwether.replay.tape.layout import LEVEL, unpack
 from bellwether.replay.units import DOLLAR
 from cli.main import main
@@ -76,7 +77,9 @@ def test_an_export_has_the_same_bytes_again(episode: Any, tmp_path: Path, bridge
     folders = [tmp_path / "first", tmp_path / "second"]
     for folder in folders:
         bridge.write_episode(folder, episode)
-    first, second = ([(path.relative_to(folder), path.read_bytes()) for path in sorted(folder.rglob("*")) if path.is_file()] for folder in folders)
+    first, second = (
+        [(path.relative_to(folder), path.read_bytes()) for path in sorted(folder.rglob("*")) if path.is_file()] for folder in folders
+    )
     assert first == second
 
 

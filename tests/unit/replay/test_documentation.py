@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from bellwether.replay import CENT, Agent, Backtest, BacktestSettings, load, run
 from bellwether.replay.agents.loader import load_agent_class
-from bellwether.replay.episode import validate
+from bellwether.replay.episode.folder import validate
 from bellwether.replay.registry import agents
 from bellwether.replay.units import NO, SECOND, YES
 from benchmarks._replay import __main__ as comparison

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.replay.episode import Market, Metadata, Phase, Settlement, load
 from bellwether.replay.episode.content import BookColumns, Content, Trades
+from bellwether.replay.episode.folder import load
+from bellwether.replay.episode.model import Market, Metadata, Phase, Settlement
 from bellwether.replay.rules import fee_terms, rule_set, rules_for
-from bellwether.replay.tape import Tape, build_tape, load_tape
-from bellwether.replay.tape.build import match_prints
-from bellwether.replay.tape.layout import HALT, INVALID, KINDS, LEVEL, SETTLE, VALID, freeze, pack, unpack
+from bellwether.replay.tape.build import build_tape, load_tape, match_prints
+from bellwether.replay.tape.layout import HALT, INVALID, KINDS, LEVEL, SETTLE, VALID, Tape, freeze, pack, unpack
 from bellwether.replay.units import DOLLAR, MILL, NO, SECOND, YES
 from tests.unit.replay.episode.folders import Native
 

@@ -17,7 +17,7 @@ import yaml
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from bellwether.replay.episode_builder import build_recording
+from bellwether.replay.episode_builder.build import build_recording
 from bellwether.sandbox import Clock, create_app
 from bellwether.sandbox.replayer import CAPTURES, ERRORS, load_events
 from tests.capture_generator import EVENTS, generate_capture

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bellwether.replay.episode import BookBuilder, BookColumns, Trades
-from bellwether.replay.episode.content import SCHEMAS, level_of
+from bellwether.replay.episode.content import SCHEMAS, BookBuilder, BookColumns, Trades, level_of
 from bellwether.replay.episode.model import FORMAT
 
 TIME = pa.timestamp("ns", "UTC")

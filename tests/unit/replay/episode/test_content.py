@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.replay.episode import BookBuilder, BookColumns, Trades, level_of
 from bellwether.replay.episode.checks import fold_book
+from bellwether.replay.episode.content import BookBuilder, BookColumns, Trades, level_of
 from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, unpack
 from bellwether.replay.units import DOLLAR, SECOND
 

@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.replay.episode import Gap, Settlement, load, read_pmb, validate, write
+from bellwether.replay.episode.folder import load, validate, write
+from bellwether.replay.episode.import_pmb import read_pmb
+from bellwether.replay.episode.model import Gap, Settlement
 from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, unpack
 from tests.unit.replay.episode.folders import at
 from tests.unit.replay.episode.originals import small_integers, structs

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bellwether.errors import SchemaError
-from bellwether.replay.episode import BookColumns, load, validate
+from bellwether.replay.episode.content import BookColumns
+from bellwether.replay.episode.folder import load, validate
 from bellwether.replay.tape.layout import VALID
 from tests.unit.replay.episode.folders import BOOK, SETTLEMENT, TRADES, Native, change_value
 

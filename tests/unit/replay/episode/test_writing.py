@@ -10,18 +10,9 @@ import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.replay.episode import (
-    Content,
-    Gap,
-    GridChange,
-    Market,
-    Metadata,
-    Phase,
-    Series,
-    Settlement,
-    load,
-    write,
-)
+from bellwether.replay.episode.content import Content
+from bellwether.replay.episode.folder import load, write
+from bellwether.replay.episode.model import Gap, GridChange, Market, Metadata, Phase, Series, Settlement
 from bellwether.replay.tape.layout import unpack
 from tests.unit.replay.episode.folders import BOOK, TRADES, Native, at, book_columns, change_value, trade_columns
 

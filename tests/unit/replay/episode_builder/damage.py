@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from bellwether.recordings.recording import RecordingRequest
-from bellwether.replay.episode import Content
-from bellwether.replay.episode_builder import build
+from bellwether.replay.episode.content import Content
+from bellwether.replay.episode_builder.build import build
 from bellwether.replay.tape.layout import KINDS, unpack
 from bellwether.venues.kalshi.stream.frame import Frame
 

@@ -9,8 +9,9 @@ import numpy as np
 import orjson
 
 from bellwether.recordings.recording import RecordingRequest
-from bellwether.replay.episode import Content
-from bellwether.replay.episode_builder import Listings, Outcomes, build
+from bellwether.replay.episode.content import Content
+from bellwether.replay.episode_builder.build import Outcomes, build
+from bellwether.replay.episode_builder.listings import Listings
 from bellwether.replay.tape.layout import KINDS, LEVEL, unpack
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.unit.venues.stream_peer import A, B

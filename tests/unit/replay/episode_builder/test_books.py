@@ -8,7 +8,8 @@ import pytest
 
 from bellwether.errors import SchemaError
 from bellwether.recordings.recording import RecordingRequest
-from bellwether.replay.episode import Gap, write
+from bellwether.replay.episode.folder import write
+from bellwether.replay.episode.model import Gap
 from tests.unit.replay.episode_builder.streams import ABOUT, PARTIAL, Json, at, built, frames, levels, nanoseconds_at, rows
 from tests.unit.venues.stream_peer import A, B, delta, snapshot
 

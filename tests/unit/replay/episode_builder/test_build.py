@@ -16,21 +16,10 @@ from bellwether.recordings.frames import read_batches
 from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.engine import Session
 from bellwether.replay.engine.codes import Reason
-from bellwether.replay.episode import Content, Episode, load, validate, write
-from bellwether.replay.episode_builder import (
-    ListedEvent,
-    ListedMarket,
-    Listings,
-    Outcomes,
-    build,
-    build_recording,
-    episode_ids,
-    events_of,
-    frames_of_table,
-    parse_fee,
-    parse_listings,
-)
-from bellwether.replay.episode_builder.listings import fee_at
+from bellwether.replay.episode.content import Content
+from bellwether.replay.episode.folder import Episode, load, validate, write
+from bellwether.replay.episode_builder.build import Outcomes, build, build_recording, episode_ids, events_of, frames_of_table
+from bellwether.replay.episode_builder.listings import ListedEvent, ListedMarket, Listings, fee_at, parse_fee, parse_listings
 from bellwether.replay.episode_builder.times import Times
 from bellwether.replay.rules import rule_set
 from bellwether.replay.settings import BacktestSettings

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay.episode import Content, Market, Settlement
-from bellwether.replay.episode_builder import ListedMarket, Listings, Outcomes, parse_results
+from bellwether.replay.episode.content import Content
+from bellwether.replay.episode.model import Market, Settlement
+from bellwether.replay.episode_builder.build import Outcomes
+from bellwether.replay.episode_builder.listings import ListedMarket, Listings, parse_results
 from bellwether.venues.kalshi.stream.frame import COMBO_LIFECYCLE, LIFECYCLE
 from tests.unit.replay.episode_builder.streams import NOON, SECOND, Json, at, built, frames, lifecycle, nanoseconds_at, rows, trade
 from tests.unit.venues.stream_peer import A, B, delta, snapshot

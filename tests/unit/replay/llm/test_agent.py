@@ -23,7 +23,8 @@ from bellwether.replay.agents.llm import LLMReplay, Mismatch, Trajectory
 from bellwether.replay.agents.llm.agent import PURPOSE, _temperature
 from bellwether.replay.agents.llm.tools import MOST_CALLS
 from bellwether.replay.agents.llm.trajectory import Round
-from bellwether.replay.episode import read_pmb, write
+from bellwether.replay.episode.folder import write
+from bellwether.replay.episode.import_pmb import read_pmb
 from bellwether.replay.settings import Limits
 from bellwether.replay.units import MINUTE
 from tests.unit.replay.episode.originals import structs

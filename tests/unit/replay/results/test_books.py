@@ -13,8 +13,9 @@ import polars as pl
 import pytest
 
 from bellwether.replay import prepare
-from bellwether.replay.episode import Content, write
-from bellwether.replay.episode_builder import build_recording
+from bellwether.replay.episode.content import Content
+from bellwether.replay.episode.folder import write
+from bellwether.replay.episode_builder.build import build_recording
 from bellwether.replay.results.books import books, sample_books, sample_times
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRINT, SETTLE, TRADED, VALID, VOID, Tape, unpack
 from bellwether.replay.units import DOLLAR, MILLISECOND, NO, SECOND, YES
