@@ -50,32 +50,22 @@ if TYPE_CHECKING:
 Grid = tuple[int, np.ndarray]
 
 
-def level_prices(grids: Sequence[np.ndarray], recorded: np.ndarray) -> np.ndarray:
-    """Return the price of each level of a market, ascending, int64[n + 2]: 0, all prices of its grids and of the recording, a dollar.
-
-    grids: prices of each grid. recorded: prices in the recording. For each price, a dollar less the price is also a level.
-    """
-    prices = np.unique(np.concatenate([*grids, recorded]))
-    prices = prices[(prices > 0) & (prices < DOLLAR)]
-    return np.unique(np.concatenate([[0], prices, DOLLAR - prices, [DOLLAR]])).astype(np.int64)
-
-
-def number_levels(words: np.ndarray, levels: Sequence[np.ndarray]) -> np.ndarray:
-    """Replace the price in each word by its index in the list of its market's levels. levels: that list for each market."""
-    priced = words & KIND_MASK <= PRINT
-    numbers = np.zeros((len(levels), PRICES), np.int64)
-    for row, prices in zip(numbers, levels, strict=True):
-        row[prices] = np.arange(len(prices))
-    levels_of = numbers[words >> TICKER_SHIFT & TICKER_MASK, words >> PRICE_SHIFT & PRICE_MASK]
-    return np.where(priced, words & ~(PRICE_MASK << PRICE_SHIFT) | levels_of << PRICE_SHIFT, words)
-
-
 def level_words(words: np.ndarray, grids: Sequence[Sequence[np.ndarray]]) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """Replace prices in words by level numbers. Returns the new words and the prices of each market's levels. grids: by market."""
-    priced = words[(words & KIND_MASK <= PRINT) & (words & KIND_MASK >= LEVEL)]
-    codes, prices = priced >> TICKER_SHIFT & TICKER_MASK, priced >> PRICE_SHIFT & PRICE_MASK
-    levels = tuple(level_prices(own, prices[codes == code]) for code, own in enumerate(grids))
-    return number_levels(words, levels), levels
+    """Replace the price in each word by its number in the list of its market's levels. grids: prices of each market's grids.
+
+    Returns the new words and each market's levels, ascending, int64[n + 2]: 0, all prices of its grids and of the words, and a dollar. For
+    each price, a dollar less the price is also a level.
+    """
+    priced = words & KIND_MASK <= PRINT
+    codes, stated = words >> TICKER_SHIFT & TICKER_MASK, words >> PRICE_SHIFT & PRICE_MASK
+    numbers = np.zeros((len(grids), PRICES), np.int64)
+    levels = []
+    for code, own in enumerate(grids):
+        prices = np.unique(np.concatenate([*own, stated[priced & (codes == code)]]))
+        prices = prices[(prices > 0) & (prices < DOLLAR)]
+        levels.append(np.unique(np.concatenate([[0], prices, DOLLAR - prices, [DOLLAR]])).astype(np.int64))
+        numbers[code, levels[-1]] = np.arange(len(levels[-1]))
+    return np.where(priced, words & ~(PRICE_MASK << PRICE_SHIFT) | numbers[codes, stated] << PRICE_SHIFT, words), tuple(levels)
 
 
 def allowed_levels(levels: Sequence[np.ndarray], grids: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
