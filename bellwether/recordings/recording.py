@@ -1,7 +1,7 @@
 """Recording: a folder, local or in an object store, with its request, files of frames (segments), and a final file once it is finished.
 
 An object store contains only finished recordings. A line of a segment is a JSON object with a verbatim frame, its time, connection and number.
-A frame that is not one line of UTF-8 between braces is stored as a string (`text`), or as `base64` if it is not UTF-8.
+A frame that is not one line of UTF-8 between braces is stored as `base64`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bellwether.places import is_stored
 from bellwether.recordings.exchange_times import format_time
 from bellwether.venues.kalshi.stream.frame import Frame
 
-_LINE = re.compile(rb'\{"received_at":(\d+|null),"connection":(\d+),"ordinal":(\d+),"(frame|text|base64)":')
+_LINE = re.compile(rb'\{"received_at":(\d+|null),"connection":(\d+),"ordinal":(\d+),"(frame|base64)":')
 
 
 class CapturedMessage(NamedTuple):
@@ -37,22 +37,21 @@ class CapturedMessage(NamedTuple):
     data: bytes
 
 
-def _encode(data: bytes) -> tuple[bytes, bytes]:
-    """Return the name of the field (frame, text or base64) in which a frame's bytes are stored, and its JSON value."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return b"base64", orjson.dumps(b64encode(data).decode())
-    if data[:1] == b"{" and data[-1:] == b"}" and b"\n" not in data:
-        return b"frame", data
-    return b"text", orjson.dumps(text)
-
-
 def format_frame(frame: Frame) -> bytes:
     """Return a frame as a line of a recording, including the end of line."""
-    form, data = _encode(frame.data)
+    form, data = b"frame", frame.data
+    if not (_is_text(data) and data[:1] == b"{" and data[-1:] == b"}" and b"\n" not in data):
+        form, data = b"base64", b'"%b"' % b64encode(data)
     at = b"null" if frame.received_at is None else b"%d" % frame.received_at
     return b'{"received_at":%b,"connection":%d,"ordinal":%d,"%b":%b}\n' % (at, frame.connection, frame.ordinal, form, data)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def parse_frame(line: bytes) -> Frame | None:
@@ -62,11 +61,10 @@ def parse_frame(line: bytes) -> Frame | None:
         return None
     at, connection, ordinal, form = head.groups()
     data = line[head.end() : -2]
-    if form != b"frame":
+    if form == b"base64":
         try:
-            text: str = orjson.loads(data)
-            data = text.encode() if form == b"text" else b64decode(text, validate=True)
-        except (ValueError, AttributeError, TypeError):
+            data = b64decode(data.removeprefix(b'"').removesuffix(b'"'), validate=True)
+        except ValueError:
             return None
     return Frame(None if at == b"null" else int(at), int(connection), int(ordinal), data)
 

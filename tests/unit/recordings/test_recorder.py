@@ -59,7 +59,7 @@ def test_a_frame_of_json_makes_a_line_of_json_that_holds_it_as_it_came() -> None
 
 def test_what_is_no_line_is_none() -> None:
     whole = format_frame(Frame(1, 1, 0, b'{"a":1}'))
-    others = (b"", b"\n", b'{"type":"trade"}\n', whole[:-2], whole.replace(b"frame", b"text"))
+    others = (b"", b"\n", b'{"type":"trade"}\n', whole[:-2], whole.replace(b"frame", b"base64"))
     assert [parse_frame(text) for text in others] == [None] * 5
 
 
