@@ -126,16 +126,16 @@ def _detect_form(path: Path) -> str | None:
     return MESSAGE_LINES if "type" in first else None
 
 
-def _has_several_markets(path: Path) -> bool:
-    """Return True if a file has messages of several markets, and thus everything that the subscription sent."""
-    only: bytes | None = None
+def _first_tickers(path: Path) -> list[str]:
+    """Return the first two tickers in a file, or the only one. A file with several has everything that the subscription sent."""
+    tickers: dict[str, None] = {}
     with suppress(LakeError):  # The error about a damaged file is raised when it is read.
         for line in read_lines(path):
             if (match := _TICKER.search(line)) is not None:
-                if only is not None and match[1] != only:
-                    return True
-                only = match[1]
-    return False
+                tickers[match[1].decode()] = None
+                if len(tickers) > 1:
+                    break
+    return list(tickers)
 
 
 def event_ticker(ticker: str) -> str:
@@ -203,18 +203,16 @@ def _message_lines(files: list[Path]) -> Iterator[Capture]:
 
     Each line is a verbatim message in order of arrival, without time of receipt.
     """
-    named = sorted((event_ticker(_find_ticker(path)), path) for path in files if not _has_several_markets(path))
-    for event, group in groupby(named, key=lambda pair: pair[0]):
+    named = []
+    for path in files:
+        tickers = _first_tickers(path)
+        if len(tickers) > 1:
+            yield Capture(_remove_suffixes(path), STREAM_FILE, (path,), False, partial(_merge, (path,)))
+        else:
+            named.append((event_ticker(tickers[0] if tickers else _remove_suffixes(path)), path))
+    for event, group in groupby(sorted(named), key=itemgetter(0)):
         members = tuple(path for _, path in group)
         yield Capture(event, MARKET_FILES, members, True, partial(_merge, members))
-    whole = {path for _, path in named}
-    for path in files:
-        if path not in whole:
-            yield Capture(_remove_suffixes(path), STREAM_FILE, (path,), False, partial(_merge, (path,)))
-
-
-def _find_ticker(path: Path) -> str:
-    return next((ticker for line in read_lines(path) if (ticker := read_ticker(read_body(parse_message(line))))), _remove_suffixes(path))
 
 
 #: Connection, exchange time, subscription and sequence number of a message; the last two are -1 if it is not numbered.
