@@ -96,12 +96,6 @@ def test_a_lost_connection_invalidates_until_the_snapshot_of_the_next() -> None:
     assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(8), "break"),)
 
 
-def test_holes_of_a_partial_recording_are_expected() -> None:
-    draft = built(frames(snapshot(A, 4), delta(A, 9, **at(1)), delta(A, 12, **at(2))), about=PARTIAL)
-    assert [kind for _, kind, *_ in rows(draft)] == ["level"] * 4
-    assert draft.metadata.gaps == ()
-
-
 def test_a_level_below_zero_shows_that_something_was_lost() -> None:
     draft = built(frames(snapshot(A, 1), delta(A, 2, by="-11.00", **at(1)), delta(A, 3, **at(2)), snapshot(A, 4), delta(A, 5, **at(3))))
     assert [kind for _, kind, *_ in rows(draft)[2:]] == ["invalid", "valid", "level"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -14,18 +12,11 @@ import pytest
 from bellwether.errors import SchemaError
 from bellwether.recordings.frames import read_batches
 from bellwether.recordings.recording import RecordingRequest
-from bellwether.replay.engine import Session
-from bellwether.replay.engine.codes import Reason
 from bellwether.replay.episode.content import Content
-from bellwether.replay.episode.folder import Episode, load, validate, write
+from bellwether.replay.episode.folder import load, validate, write
 from bellwether.replay.episode_builder.build import Outcomes, build, build_recording, episode_ids, events_of, frames_of_table
 from bellwether.replay.episode_builder.listings import ListedEvent, ListedMarket, Listings, fee_at, parse_fee, parse_listings
 from bellwether.replay.episode_builder.times import Times
-from bellwether.replay.rules import rule_set
-from bellwether.replay.settings import BacktestSettings
-from bellwether.replay.tape.build import load_tape
-from bellwether.replay.tape.layout import unpack
-from bellwether.replay.units import BUY, MICROS, YES
 from bellwether.tables import TABLES
 from tests.unit.recordings.frames import recorded
 from tests.unit.replay.episode_builder.streams import (
@@ -331,52 +322,6 @@ def test_a_price_off_the_stated_grid_shows_that_it_changed_and_loses_no_book() -
     assert grids(draft) == [(0, ((0, 10_000, 100),)), (6, CENTI)]
     assert draft.metadata.markets[0].grid_changes[0].source == "prices"
     assert levels(draft)["yes", 8.5] == 100 and not draft.metadata.gaps
-
-
-def test_a_combo_on_a_grid_of_hundredths_of_a_cent_is_built_and_read(tmp_path: Path) -> None:
-    """A generated combo whose prices use every $0.0001."""
-    draw = random.Random(27)
-    whole = structure(0, ("0.0000", "1.0000", "0.0001"))
-    prices = [draw.randint(1, 4_000) for _ in range(200)]
-    changes = [delta(A, seq, price=f"{price / 10_000:.4f}", **at(seq)) for seq, price in enumerate(prices, 2)]
-    trades = [trade(A, seq, price=f"{price / 10_000:.4f}", side="no", **at(seq)) for seq, price in enumerate(prices, 2)]
-    draft = built(frames(whole, snapshot(A, 1, yes_dollars_fp=[], no_dollars_fp=[["0.5999", "3.00"]]), *changes, *trades))
-    expected = Counter({("yes", price / 10): 100 * count for price, count in Counter(prices).items()}) + Counter({("no", 5999 / 10): 300})
-    assert levels(draft) == expected
-    episode = write(tmp_path / "combo", draft)
-    assert set(prices) | {5999} == set(unpack(episode.content.book.words)[3].tolist())
-    assert sorted(episode.content.trades.price.tolist()) == sorted(prices)
-    assert load(tmp_path / "combo").digest == episode.digest
-
-
-def open_session(episode: Episode) -> Session:
-    rules = rule_set("kalshi-2026-08-30")
-    return Session(load_tape(episode, rules), rules, BacktestSettings(cadence=SECOND, bankroll=1000 * MICROS))
-
-
-def test_orders_must_be_on_the_grid_of_their_time_and_trade_at_hundredths_of_a_cent(tmp_path: Path) -> None:
-    told = structure(5, ("0.0000", "0.0100", "0.0001"), ("0.0100", "0.9900", "0.0010"), ("0.9900", "1.0000", "0.0001"))
-    ask = delta(A, 3, side="no", price="0.9912", by="7.00", **at(6))
-    said = (
-        snapshot(A, 1, yes_dollars_fp=[], no_dollars_fp=[["0.9800", "5.00"]]),
-        delta(A, 2, side="no", price="0.9800", **at(1)),
-        told,
-        ask,
-    )
-    end = (delta(A, 4, side="no", price="0.9800", **at(20)), lifecycle("determined", 30, result="yes", settlement_value="1.0000"))
-    session = open_session(write(tmp_path / "rec", built(frames(*said, *end))))
-    refused, found = {}, -1
-    while session.step():
-        if session.now in (nanoseconds_at(2), nanoseconds_at(7)):
-            order = session.place(0, YES, BUY, 88, 100)
-            refused[session.now] = session.orders["reason"][order] == Reason.BAD_PRICE
-            found = order
-    assert refused == {nanoseconds_at(2): True, nanoseconds_at(7): False}
-    order = session.result().orders[found]
-    fee = -(-7 * 100 * 88 * (10_000 - 88) // (100 * 10_000))
-    assert (order["price"], order["filled"], order["cost"]) == (88, 100, 8_800)
-    assert fee <= order["fees"] < fee + 100
-    assert session.result().pnl == 1_000_000 - 8_800 - order["fees"]
 
 
 def test_frames_behind_the_close_that_were_not_applied_are_counted_as_plain_integers(tmp_path: Path) -> None:

@@ -156,25 +156,6 @@ def _worth(events: list, ticker: int) -> list[int]:
     return result
 
 
-def test_every_horizon_looks_up_the_last_row_up_to_it() -> None:
-    seconds = (300, 1, 30, 0)
-    generator = np.random.default_rng(1)
-    times = np.sort(generator.integers(50, 700, 400)).tolist()
-    prices = generator.integers(400, 600, 400).tolist()
-    events = [
-        event for at, price in zip(times, prices, strict=True) for event in ((at, LEVEL, 0, YES, price, 1), (at, LEVEL, 0, NO, 300, 1))
-    ]
-    on = tape(*events, end=720)
-    tops = tops_of(on)
-    made = [fill(at, 100) for at in range(0, 720, 3)]
-    for row, found in zip(made, markouts(on, fills(*made), seconds).tolist(), strict=True):
-        for horizon, value in zip(seconds, found, strict=True):
-            at = fills(row)["ts"][0] + horizon * SECOND
-            known = tops.ts <= at
-            worth = tops.worth[known][-1] if known.any() and at <= tops.until else NONE
-            assert value == (NONE if worth == NONE else worth - 100_000)
-
-
 # Holding times of positions
 
 
