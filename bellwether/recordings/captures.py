@@ -7,7 +7,6 @@ A message has a subscription (`sid`) and a sequence number (`seq`) within its su
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import re
 import zlib
@@ -341,7 +340,7 @@ def _write(folder: Path, capture: Capture, digests: dict[str, str]) -> None:
         use_yes_price=capture.use_yes_price,
         capture=digests,
     )
-    with Recorder(folder, about, flush_seconds=math.inf) as recorder:
+    with Recorder(folder, about) as recorder:
         for ordinal, received in enumerate(capture.messages()):
             recorder.write(Frame(received.received_at, received.connection, ordinal, received.data))
             message = parse_message(received.data)

@@ -1,13 +1,13 @@
 """Writer of recordings, which only appends whole lines.
 
-Flushed lines survive a crash of the recorder, synced lines a crash of the machine.
+Lines survive a crash of the recorder, synced lines a crash of the machine.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from io import FileIO
@@ -30,9 +30,6 @@ from bellwether.recordings.recording import (
 )
 from bellwether.venues.kalshi.stream.frame import START, Frame, StreamStart
 
-#: Bytes after which buffered lines are flushed.
-_FLUSH_BYTES = 1 << 18
-
 
 class Recorder:
     """Writer of frames to a recording, as a context manager. Unless `finish` is called, the recording is interrupted and can be continued.
@@ -42,20 +39,15 @@ class Recorder:
     Attributes:
         folder: of the recording; created if missing.
         about: the request; a continued recording keeps the first one.
-        flush_seconds: time after which buffered lines are flushed. monotonic: clock in seconds, from any origin.
 
     Raises `ConfigError` when the recording is finished, has other markets, or is being written by another recorder.
     """
 
-    def __init__(
-        self, folder: Path, about: RecordingRequest, *, flush_seconds: float = 0.2, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, folder: Path, about: RecordingRequest) -> None:
         self.folder = folder
         self.frames = 0
         self.bytes = 0
         self._failure: LakeError | None = None
-        self.flush_seconds = flush_seconds
-        self._monotonic = monotonic
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = _acquire_lock(folder)
         try:
@@ -72,38 +64,22 @@ class Recorder:
         self._last = last = recording.last()
         segments = recording.segments
         self.next = StreamStart(last.connection + 1, last.ordinal + 1) if last else START
-        self._buffer: list[bytes] = []
-        self._buffered = 0
         self._path = self.folder / f"{int(segments[-1].stem) + 1 if segments else 1:06d}.ndjson"
         self._file = FileIO(self._path, "xb")
         sync(self.folder)
-        self._flushed_at = self._monotonic()
 
     def write(self, frame: Frame) -> None:
-        """Append a frame. Lines are flushed by `flush`, or by the first frame after `flush_seconds` or when many bytes are buffered."""
-        text = format_frame(frame)
-        self._last = frame
-        self._buffer.append(text)
-        self._buffered += len(text)
-        self.frames += 1
-        if self._buffered >= _FLUSH_BYTES or self._monotonic() - self._flushed_at >= self.flush_seconds:
-            self.flush()
-
-    def flush(self) -> None:
-        """Pass buffered lines to the operating system. Raises `LakeError` when that fails, and on every later call."""
+        """Append a frame. Raises `LakeError` when that fails, and on every later call."""
         if self._failure:
             raise self._failure
-        self._flushed_at = self._monotonic()
-        if self._buffer:
-            self._write(b"".join(self._buffer))
-
-    def _write(self, data: bytes) -> None:
-        self._buffer, self._buffered = [], 0
-        view = memoryview(data)
+        line = format_frame(frame)
+        view = memoryview(line)
         with self._final_failure():
             while view:
                 view = view[self._file.write(view) :]
-        self.bytes += len(data)
+        self._last = frame
+        self.frames += 1
+        self.bytes += len(line)
 
     @contextmanager
     def _final_failure(self) -> Iterator[None]:
@@ -115,9 +91,9 @@ class Recorder:
             raise self._failure from error
 
     def sync(self) -> None:
-        """Write flushed lines to the disk; may run in another thread during `write`. The end of the recording syncs too.
+        """Write all lines to the disk; may run in another thread during `write`. The end of the recording syncs too.
 
-        Raises `LakeError` when that fails, and on every later call, as `flush` does.
+        Raises `LakeError` when that fails; `write` then raises it too.
         """
         try:
             handle = os.dup(self._file.fileno())
@@ -140,7 +116,8 @@ class Recorder:
 
         Raises `LakeError` after a failed write or sync: the recording is then interrupted, not finished.
         """
-        self.flush()
+        if self._failure:
+            raise self._failure
         self._end_segment()
         recording, last = Recording(self.folder), self._last
         end = {
@@ -153,11 +130,9 @@ class Recorder:
         write_durably(self.folder / DONE, dump_json(end))
 
     def close(self) -> None:
-        """Flush, sync and release the lock; after `finish`, only release the lock. May be called repeatedly."""
+        """Sync and release the lock; after `finish`, only release the lock. May be called repeatedly."""
         try:
             if not self._file.closed:
-                if self._buffer and not self._failure:
-                    self._write(b"".join(self._buffer))
                 self._end_segment()
         finally:
             self._lock.close()

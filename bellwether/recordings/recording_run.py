@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 #: Venue's statuses of markets that are worth recording.
 _ALIVE = frozenset({"initialized", "unopened", "active", "open", "inactive", "paused"})
-_SYNC_SECONDS = 5.0
-_LEAST_PAUSE = 0.02
 #: Maximum of events in a default name.
 _NAMED = 2
 
@@ -45,7 +43,7 @@ class RecordingPlan:
     """Events to record, the method and the duration.
 
     events: tickers. minutes: real minutes until the end; None records until the markets close. channels: of the WebSocket. rest: poll instead
-    of listening, which needs no key. interval: seconds between two rounds of polling.
+    of listening, which needs no key. interval: seconds between two rounds of polling. sync_seconds: time after which a frame is on the disk.
     """
 
     events: tuple[str, ...]
@@ -54,7 +52,7 @@ class RecordingPlan:
     rest: bool = False
     interval: float = 5.0
     limits: RateLimit = field(default_factory=RateLimit)
-    flush_seconds: float = 0.2
+    sync_seconds: float = 5.0
     patience: StreamTimeouts | None = None
 
     def __post_init__(self) -> None:
@@ -116,12 +114,10 @@ async def record_events(
     async with KalshiClient(venue.kalshi, limits=plan.limits) as client:
         markets = await find_markets(client, plan.events)
         about = _build_request(plan, tuple(markets))
-        with Recorder(
-            root / check_name(default_name(plan.events) if name is None else name), about, flush_seconds=plan.flush_seconds
-        ) as recorder:
+        with Recorder(root / check_name(default_name(plan.events) if name is None else name), about) as recorder:
             yes_prices = bool(Recording(recorder.folder).about.use_yes_price)
             source = _create_source(venue, plan, client, markets, _write_closes(recorder, markets), yes_prices=yes_prices)
-            await record_source(source, recorder, minutes=plan.minutes, tell=tell, every=every)
+            await record_source(source, recorder, plan, tell=tell, every=every)
         return Recording(recorder.folder)
 
 
@@ -173,18 +169,18 @@ def _create_source(
 
 
 async def record_source(
-    source: KalshiStream | KalshiPolling, recorder: Recorder, *, minutes: float | None = None, tell: Tell | None = None, every: float = 10.0
+    source: KalshiStream | KalshiPolling, recorder: Recorder, plan: RecordingPlan, *, tell: Tell | None = None, every: float = 10.0
 ) -> None:
     """Write the frames of a stream or polling source until it ends or the time is up, and finish the recording.
 
     Args, cancellation and errors are those of `record_events`.
     """
     loop = asyncio.get_running_loop()
-    helpers = [asyncio.create_task(_sync_periodically(recorder))]
+    helpers = [asyncio.create_task(_sync_periodically(recorder, plan.sync_seconds))]
     if tell is not None:
         helpers.append(asyncio.create_task(_report_periodically(source, recorder, tell, every, loop.time())))
     try:
-        async with asyncio.timeout(None if minutes is None else minutes * 60) as limit:
+        async with asyncio.timeout(None if plan.minutes is None else plan.minutes * 60) as limit:
             async with aclosing(source.frames()) as frames:
                 async for frame in frames:
                     recorder.write(frame)
@@ -202,16 +198,11 @@ async def record_source(
         await asyncio.gather(*helpers, return_exceptions=True)
 
 
-async def _sync_periodically(recorder: Recorder) -> None:
-    """Flush and sync a recorder periodically, even if few frames arrive."""
-    loop = asyncio.get_running_loop()
-    synced_at = loop.time()
+async def _sync_periodically(recorder: Recorder, seconds: float) -> None:
+    """Write the lines of a recorder to the disk, even if few frames arrive."""
     while True:
-        await asyncio.sleep(max(recorder.flush_seconds, _LEAST_PAUSE))
-        recorder.flush()
-        if loop.time() - synced_at >= _SYNC_SECONDS:
-            synced_at = loop.time()
-            await asyncio.to_thread(recorder.sync)
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(recorder.sync)
 
 
 async def _report_periodically(source: KalshiStream | KalshiPolling, recorder: Recorder, tell: Tell, every: float, began: float) -> None:

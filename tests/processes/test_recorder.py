@@ -23,7 +23,7 @@ from bellwether.venues.kalshi.stream.frame import Frame
 from tests.unit.recordings.frames import ABOUT
 from tests.unit.venues.stream_peer import A, delta
 import orjson
-with Recorder(Path(sys.argv[1]), ABOUT, flush_seconds=0.001) as recorder:
+with Recorder(Path(sys.argv[1]), ABOUT) as recorder:
     connection, ordinal = recorder.next
     while True:
         recorder.write(Frame(ordinal, connection, ordinal, orjson.dumps(delta(A, ordinal + 1))))

@@ -15,7 +15,6 @@ from tests.unit.venues.stream_peer import A, B
 
 ABOUT = RecordingRequest("kalshi", "websocket", ("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"), "bellwether test")
 PARTIAL = RecordingRequest("kalshi", "import", ("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"), "bellwether test", partial=True)
-#: Write every frame to its file at once.
 SECOND = 1_000_000_000
 
 
@@ -25,11 +24,9 @@ def frames(*bodies: dict[str, Any] | bytes, connection: int = 1, first: int = 0)
     return [Frame((first + place + 1) * SECOND, connection, first + place, text) for place, text in enumerate(texts)]
 
 
-def recorded(
-    folder: Path, messages: Iterable[Frame], *, about: RecordingRequest = ABOUT, flush_seconds: float = 0.2, finish: bool = True
-) -> Recording:
+def recorded(folder: Path, messages: Iterable[Frame], *, about: RecordingRequest = ABOUT, finish: bool = True) -> Recording:
     """Return a recording of these frames."""
-    with Recorder(folder, about, flush_seconds=flush_seconds) as recorder:
+    with Recorder(folder, about) as recorder:
         for frame in messages:
             recorder.write(frame)
         if finish:

@@ -76,18 +76,11 @@ def test_what_was_written_is_read_back_in_order_and_the_end_is_told(tmp_path: Pa
     assert recording.done["segments"] == {"000001.ndjson": recording.segments[0].stat().st_size}
 
 
-def test_lines_reach_the_file_after_the_pace_and_no_later(tmp_path: Path) -> None:
-    now = [0.0]
-    with Recorder(tmp_path / "one", ABOUT, flush_seconds=0.2, monotonic=lambda: now[0]) as recorder:
-        first, second, third = frames(*SOME)
-        recorder.write(first)
-        assert list(Recording(tmp_path / "one").frames()) == []
-        now[0] = 0.25
-        recorder.write(second)
-        assert list(Recording(tmp_path / "one").frames()) == [first, second]
-        recorder.write(third)
-        recorder.flush()
-        assert list(Recording(tmp_path / "one").frames()) == [first, second, third]
+def test_every_line_is_in_the_file_at_once(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "one", ABOUT) as recorder:
+        for count, frame in enumerate(frames(*SOME), 1):
+            recorder.write(frame)
+            assert len(list(Recording(tmp_path / "one").frames())) == count
         recorder.sync()
 
 
@@ -156,7 +149,7 @@ def test_a_name_that_is_no_folders_is_refused() -> None:
 
 
 def test_a_full_disk_is_told_with_the_file_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = Recorder(tmp_path / "one", ABOUT, flush_seconds=0.0)
+    recorder = Recorder(tmp_path / "one", ABOUT)
     first, second, third = frames(*SOME)
     recorder.write(first)
 
@@ -178,7 +171,7 @@ def test_a_full_disk_is_told_with_the_file_from_then_on(tmp_path: Path, monkeypa
     monkeypatch.setattr(recorder, "_file", Full())
     with pytest.raises(LakeError, match=r"000001\.ndjson: No space left on device"):
         recorder.write(second)
-    for again in (lambda: recorder.write(third), recorder.flush, lambda: recorder.finish("every market has closed")):
+    for again in (lambda: recorder.write(third), lambda: recorder.finish("every market has closed")):
         with pytest.raises(LakeError, match="No space left"):
             again()
     recorder.close()
@@ -187,7 +180,7 @@ def test_a_full_disk_is_told_with_the_file_from_then_on(tmp_path: Path, monkeypa
 
 
 def test_a_disk_that_does_not_take_what_was_written_ends_the_recording_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = Recorder(tmp_path / "one", ABOUT, flush_seconds=0.0)
+    recorder = Recorder(tmp_path / "one", ABOUT)
     first, second, _ = frames(*SOME)
     recorder.write(first)
 

@@ -90,7 +90,7 @@ def last_line(folder: Path) -> bytes:
 
 
 async def test_an_event_is_recorded_whole_and_its_books_agree_with_the_exchange(place: Place, tmp_path: Path) -> None:
-    recording = await run_until(place, RecordingPlan((GAME,), flush_seconds=0.0, patience=PATIENCE), tmp_path, 400, settle=True)
+    recording = await run_until(place, RecordingPlan((GAME,), sync_seconds=0.1, patience=PATIENCE), tmp_path, 400, settle=True)
     check, gaps = check_books(recording)
     assert (recording.status, recording.done["reason"]) == (RecordingStatus.FINISHED, "ended by hand")
     assert recording.about.events == (GAME,)
@@ -111,7 +111,7 @@ async def test_an_event_is_recorded_whole_and_its_books_agree_with_the_exchange(
 
 async def test_lost_and_swapped_frames_are_reported_and_the_books_are_requested_again(place: Place, tmp_path: Path) -> None:
     place.faults.lost, place.faults.swapped = frozenset({50, 300, 301}), frozenset(range(100, 140, 2))
-    recording = await run_until(place, RecordingPlan((LADDER,), flush_seconds=0.0, patience=PATIENCE), tmp_path, 600)
+    recording = await run_until(place, RecordingPlan((LADDER,), sync_seconds=0.1, patience=PATIENCE), tmp_path, 600)
     check, gaps = check_books(recording)
     assert gaps.lost == 3
     assert gaps.inversions > 0
@@ -124,7 +124,7 @@ async def test_lost_and_swapped_frames_are_reported_and_the_books_are_requested_
 async def test_a_socket_that_falls_silent_is_replaced_and_books_are_invalid_in_between(place: Place, tmp_path: Path) -> None:
     patience = StreamTimeouts(quiet=0.1, answer=1.0, first=SOON, again=SOON, tick=0.02)
     place.faults.silent_from = 200
-    recording = await run_until(place, RecordingPlan((GAME,), flush_seconds=0.0, patience=patience), tmp_path, 300)
+    recording = await run_until(place, RecordingPlan((GAME,), sync_seconds=0.1, patience=patience), tmp_path, 300)
     check, gaps = check_books(recording)
     assert gaps.connections > 1
     assert gaps.lost == 0
@@ -140,13 +140,13 @@ async def test_a_refused_key_interrupts_the_recording_and_a_later_run_continues_
     assert CREDENTIALS.key_id not in str(caught.value)
     assert Recording(tmp_path / GAME).status is RecordingStatus.INTERRUPTED
     place.faults.refuses = False
-    recording = await run_until(place, RecordingPlan((GAME,), flush_seconds=0.0, patience=PATIENCE), tmp_path, 50)
+    recording = await run_until(place, RecordingPlan((GAME,), sync_seconds=0.1, patience=PATIENCE), tmp_path, 50)
     assert (recording.status, build_gap_report(recording).lost) == (RecordingStatus.FINISHED, 0)
 
 
 @pytest.mark.parametrize("rest", [False, True])
 async def test_it_ends_by_itself_when_the_markets_close(place: Place, tmp_path: Path, rest: bool) -> None:
-    plan = RecordingPlan((SHORT,), rest=rest, interval=0.05, flush_seconds=0.0, patience=PATIENCE)
+    plan = RecordingPlan((SHORT,), rest=rest, interval=0.05, sync_seconds=0.1, patience=PATIENCE)
     task = asyncio.create_task(record_events(place.addresses, plan, tmp_path))
     async with asyncio.timeout(300):
         while count_lines(tmp_path / SHORT) < 2:
@@ -158,7 +158,7 @@ async def test_it_ends_by_itself_when_the_markets_close(place: Place, tmp_path: 
 
 async def test_it_ends_when_time_is_up_and_tells_how_far_it_is(place: Place, tmp_path: Path) -> None:
     told: list[RecordingProgress] = []
-    plan = RecordingPlan((GAME,), minutes=0.3 / 60, flush_seconds=0.0, patience=PATIENCE)
+    plan = RecordingPlan((GAME,), minutes=0.3 / 60, sync_seconds=0.1, patience=PATIENCE)
     recording = await record_events(place.addresses, plan, tmp_path, name="short", tell=told.append, every=0.1)
     assert (recording.name, recording.done["reason"]) == ("short", "time was up")
     assert told
@@ -170,7 +170,7 @@ async def test_without_a_key_books_and_trades_are_polled_verbatim(place: Place, 
         raise AssertionError("polling asks for no key")
 
     keyless = Place(place.clock, Addresses(place.addresses.kalshi, "ws://nowhere", "", "", refuse), place.faults)
-    recording = await run_until(keyless, RecordingPlan((GAME,), rest=True, interval=0.05, flush_seconds=0.0), tmp_path, 12)
+    recording = await run_until(keyless, RecordingPlan((GAME,), rest=True, interval=0.05, sync_seconds=0.1), tmp_path, 12)
     found = [json.loads(frame.data) for frame in recording.frames()]
     books = [frame["msg"] for frame in found if frame["type"] == "orderbook_rest"]
     trades = [frame["msg"]["trades"] for frame in found if frame["type"] == "trade_rest"]
