@@ -16,7 +16,6 @@ from bellwether.arena import fills
 from bellwether.arena.account import Account, Position, PositionStatus
 from bellwether.arena.decision import LIMITS, Bet, Decision, LegRefused, Reason, Refusal, Sell
 from bellwether.arena.facts import Trade, implied_confidence
-from bellwether.arena.fills import LegFill
 from bellwether.arena.identity import DecisionKey
 from bellwether.arena.market import Market, MarketStatus, Quote, Quotes, find_quote
 from bellwether.arena.methodology import Methodology
@@ -160,18 +159,24 @@ def _buy(run: _Run, leg: int, bet: Bet) -> Trade:
     _require(bet.amount <= cash, Reason.ABOVE_CASH, f"{stated}; the cash is {dollars(cash)}")
     side = _find_side(market, bet.side)
     quote = _find_quote(run, market, side)
-    with _named(market, side):
-        filled = fills.fill_buy(run.methodology, market, quote, bet.amount)
-    cost = f"{dollars(filled.amount)} and a fee of {dollars(filled.fee)}"
-    _require(filled.amount + filled.fee <= cash, Reason.FEE_ABOVE_CASH, f"{cost} are more than the cash {dollars(cash)}")
-    position = run.account.find_position(market.market_id, side)
-    trade_id = run.key.trade_id(leg)
-    position_id = position.position_id if position else trade_id
-    share = implied_confidence(bet.amount, run.base, run.methodology)
-    fields = _trade_fields(run, market, side, filled, quote)
-    return Trade(
-        trade_id=trade_id, side=side, action="BUY", position_id=position_id, confidence=share, probability=bet.probability, **fields
+    position, trade_id = run.account.find_position(market.market_id, side), run.key.trade_id(leg)
+    draft = _draft_trade(
+        run,
+        market,
+        quote,
+        trade_id=trade_id,
+        side=side,
+        action="BUY",
+        position_id=position.position_id if position else trade_id,
+        confidence=implied_confidence(bet.amount, run.base, run.methodology),
+        probability=bet.probability,
     )
+    with _named(market, side):
+        trade, taken = fills.fill_buy(draft, run.methodology, market, quote, bet.amount)
+    cost = f"{dollars(trade.amount)} and a fee of {dollars(trade.fee)}"
+    _require(trade.amount + trade.fee <= cash, Reason.FEE_ABOVE_CASH, f"{cost} are more than the cash {dollars(cash)}")
+    run.remaining[market.market_id, side] = quote.without(taken)
+    return trade
 
 
 def _sell(run: _Run, leg: int, sell: Sell, owners: Mapping[str, str]) -> Trade:
@@ -183,10 +188,13 @@ def _sell(run: _Run, leg: int, sell: Sell, owners: Mapping[str, str]) -> Trade:
     _require(shares > 0, Reason.NO_SHARES, f"{dollars(sell.percentage)} percent of {dollars(position.shares)} shares are none")
     side = _find_side(market, position.side)
     quote = _find_quote(run, market, side)
+    draft = _draft_trade(
+        run, market, quote, trade_id=run.key.trade_id(leg), side=position.side, action="SELL", position_id=position.position_id
+    )
     with _named(market, side):
-        filled = fills.fill_sell(run.methodology, market, quote, shares, position.shares)
-    fields = _trade_fields(run, market, side, filled, quote)
-    return Trade(trade_id=run.key.trade_id(leg), side=position.side, action="SELL", position_id=position.position_id, **fields)
+        trade, taken = fills.fill_sell(draft, run.methodology, market, quote, shares, position=position.shares)
+    run.remaining[market.market_id, side] = quote.without(taken)
+    return trade
 
 
 def _find_position(run: _Run, sell: Sell, owners: Mapping[str, str]) -> Position:
@@ -228,24 +236,19 @@ def _named(market: Market, side: str) -> Iterator[None]:
         raise LegRefused(refused.reason, f"{side} of {market.market_id}: {refused.message}") from None
 
 
-def _trade_fields(run: _Run, market: Market, side: str, filled: LegFill, quote: Quote) -> dict[str, Any]:
-    """Return the fields of a trade that are set alike for purchases and sales, from the fill and the quote."""
-    run.remaining[market.market_id, side] = quote.without(filled.taken)
-    return {
-        "agent_id": run.account.agent.agent_id,
-        "market_id": market.market_id,
-        "shares": filled.shares,
-        "price": filled.price,
-        "amount": filled.amount,
-        "fee": filled.fee,
-        "executed_at": run.data.at,
-        "base": run.base,
-        "bid": quote.bid,
-        "mid": quote.mid,
-        "ask": quote.ask,
-        "quoted_at": quote.at,
-        "quote_source": quote.source,
-        "skipped_levels": filled.skipped,
-        "unmatched": filled.unmatched,
-        "binary": market.binary,
-    }
+def _draft_trade(run: _Run, market: Market, quote: Quote, **fields: Any) -> Trade:
+    """Return a trade before it is filled. fields: those in which purchases and sales differ."""
+    blank: dict[str, Any] = dict.fromkeys(("mid", "shares", "price", "amount", "fee"), 0)
+    return Trade(
+        agent_id=run.account.agent.agent_id,
+        market_id=market.market_id,
+        executed_at=run.data.at,
+        base=run.base,
+        bid=quote.bid,
+        ask=quote.ask,
+        quoted_at=quote.at,
+        quote_source=quote.source,
+        binary=market.binary,
+        **blank,
+        **fields,
+    )

@@ -30,8 +30,8 @@ class Trade(NamedTuple):
     micro-dollars per share. amount: micro-dollars paid or received, without the fee. fee: micro-dollars. bid, mid, ask: quote of the side at
     `quoted_at` from `quote_source`. executed_at: when the trade became known. base: cash before the decision in micro-dollars, which determines
     the limits. confidence: implied by the size of a BUY. probability: stated probability that the side wins, if any. binary: whether the sides
-    are YES and NO. skipped_levels: unusable levels of the book. unmatched: part of the amount without a counterparty in the book
-    (`fills.LegFill`).
+    are YES and NO. skipped_levels: unusable levels of the book. unmatched: part of the amount without a counterparty in the book,
+    in micro-dollars; None if the quote has no sizes.
     """
 
     trade_id: str

@@ -7,86 +7,77 @@ position could not be marked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from bellwether.arena.decision import LegRefused, Reason
-from bellwether.arena.facts import Action
+from bellwether.arena.facts import Action, Trade
 from bellwether.arena.market import KalshiFees, Level, Market, Quote, UnknownFees
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.units import MICROS, divide_half_even, dollars, micros, share_value, shares_for
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FREE, Side
 
+#: A filled trade, and the resting orders that are its counterparty; a fill at the midpoint has those at the best price of the other side.
+Filled = tuple[Trade, tuple[Level, ...]]
 
-@dataclass(frozen=True, slots=True)
-class LegFill:
-    """Fill of a leg. shares: micro-shares. price: average in micro-dollars per share. amount, fee: micro-dollars. skipped: number of unusable
-    levels of the book.
 
-    taken: resting orders that are the counterparty; a fill at the midpoint has those at the best price of the other side. unmatched: part of the
-    amount without a counterparty, in micro-dollars; None if the quote has no sizes.
+def fill_buy(draft: Trade, methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> Filled:
+    """Fill a purchase for up to `amount` micro-dollars, exactly `amount` under the policy `mid`. Raises `LegRefused`.
+
+    draft: the trade without mid, shares, price, amount and fee, which are added.
     """
-
-    shares: MicroShares
-    price: SharePrice
-    amount: MicroDollars
-    fee: MicroDollars
-    taken: tuple[Level, ...]
-    unmatched: MicroDollars | None
-    skipped: int = 0
+    draft = _add_midpoint(draft, methodology, market, quote)
+    return (_buy_at_mid if methodology.fill == "mid" else _buy_from_book)(draft, methodology, market, quote, amount)
 
 
-def fill_buy(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> LegFill:
-    """Fill a purchase for up to `amount` micro-dollars, exactly `amount` under the policy `mid`. Raises `LegRefused`."""
-    _check_fillable(methodology, market, quote)
-    return (_buy_at_mid if methodology.fill == "mid" else _buy_from_book)(methodology, market, quote, amount)
+def fill_sell(
+    draft: Trade, methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, *, position: MicroShares
+) -> Filled:
+    """Fill a sale of `shares`. draft: as in `fill_buy`. position: number of shares held. Both are micro-shares. Raises `LegRefused`."""
+    draft = _add_midpoint(draft, methodology, market, quote)
+    if methodology.fill == "mid":
+        return _sell_at_mid(draft, methodology, market, quote, shares)
+    return _sell_into_book(draft, methodology, market, quote, shares, is_whole=shares == position)
 
 
-def fill_sell(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill:
-    """Fill a sale of `shares`. position: number of shares held. Both are micro-shares. Raises `LegRefused`."""
-    _check_fillable(methodology, market, quote)
-    return (_sell_at_mid if methodology.fill == "mid" else _sell_into_book)(methodology, market, quote, shares, position)
-
-
-def _check_fillable(methodology: Methodology, market: Market, quote: Quote) -> None:
-    """Raise `LegRefused` if a leg cannot be filled at any size."""
+def _add_midpoint(draft: Trade, methodology: Methodology, market: Market, quote: Quote) -> Trade:
+    """Return the trade with the midpoint. Raises `LegRefused` if it cannot be filled at any size."""
     if quote.mid is None:
         missing = " and no ".join(name for name, price in (("bid", quote.bid), ("ask", quote.ask)) if price is None)
         raise LegRefused(Reason.NO_MIDPOINT, f"the book has no {missing}{_skipped_text(quote.skipped)}")
     if methodology.fees != "none" and isinstance(market.fees, UnknownFees):
         raise LegRefused(Reason.FEES, market.fees.reason)
+    return draft._replace(mid=quote.mid)
 
 
-def _buy_at_mid(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> LegFill:
-    price = quote.mid
-    assert price is not None
+def _buy_at_mid(draft: Trade, methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> Filled:
+    price = draft.mid
     if not 0 < price <= MICROS:
         raise LegRefused(Reason.PRICE, f"the price is {dollars(price)}; it must be above 0 and 1 at most")
-    shares = shares_for(amount, price)
-    fee = _compute_fee(methodology, market, [Level(price, shares)], "BUY")
-    return LegFill(shares, price, amount, fee, *_match(quote.asks, shares, price))
+    return _fill_at_mid(draft, methodology, market, quote.asks, filled=Level(price, shares_for(amount, price)), amount=amount)
 
 
-def _sell_at_mid(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill:
-    price = quote.mid
-    assert price is not None
+def _sell_at_mid(draft: Trade, methodology: Methodology, market: Market, quote: Quote, shares: MicroShares) -> Filled:
+    price = draft.mid
     if not 0 <= price <= MICROS:
         raise LegRefused(Reason.PRICE, f"the price is {dollars(price)}; it must be from 0 to 1")
-    fee = _compute_fee(methodology, market, [Level(price, shares)], "SELL")
-    return LegFill(shares, price, share_value(shares, price), fee, *_match(quote.bids, shares, price))
+    return _fill_at_mid(draft, methodology, market, quote.bids, filled=Level(price, shares), amount=share_value(shares, price))
 
 
-def _match(resting: tuple[Level, ...], shares: MicroShares, price: SharePrice) -> tuple[tuple[Level, ...], MicroDollars | None]:
-    """Match a fill at the midpoint with the orders at the best price of the other side: return the matched level, and the value of the other
-    shares at `price`, None if the sizes are unknown.
+def _fill_at_mid(
+    draft: Trade, methodology: Methodology, market: Market, resting: tuple[Level, ...], *, filled: Level, amount: MicroDollars
+) -> Filled:
+    """Fill a leg at the midpoint, and match it with the orders at the best price of the other side (`resting`). The value of the other shares is
+    unmatched; it is None if the sizes are unknown.
     """
-    if not resting:
-        return (), None
-    matched = MicroShares(min(shares, resting[0].shares))
-    return (Level(resting[0].price, matched),), share_value(MicroShares(shares - matched), price)
+    taken, unmatched = tuple[Level, ...](), None
+    if resting:
+        matched = MicroShares(min(filled.shares, resting[0].shares))
+        taken, unmatched = (Level(resting[0].price, matched),), share_value(MicroShares(filled.shares - matched), filled.price)
+    fee = _compute_fee(methodology, market, [filled], draft.action)
+    trade = draft._replace(shares=filled.shares, price=filled.price, amount=amount, fee=fee, unmatched=unmatched)
+    return trade, taken
 
 
-def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> LegFill:
+def _buy_from_book(draft: Trade, methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> Filled:
     levels, skipped = _select_levels(quote, quote.asks, market)
     filled: list[Level] = []
     cash: int = amount
@@ -98,18 +89,18 @@ def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amoun
             filled.append(Level(level.price, shares))
             cash -= share_value(shares, level.price)
         if shares == affordable:
-            return _fill_from_levels(methodology, market, filled, "BUY", whole=False, skipped=skipped)
+            return _fill_from_levels(draft._replace(skipped_levels=skipped), methodology, market, filled, is_whole=False)
     bought = dollars(sum(level.shares for level in filled))
     raise LegRefused(
         Reason.DEPTH, f"the book offers {bought} shares, which is less than {dollars(amount)} dollars buy{_skipped_text(skipped)}"
     )
 
 
-def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill:
+def _sell_into_book(draft: Trade, methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, *, is_whole: bool) -> Filled:
     levels, skipped = _select_levels(quote, quote.bids, market)
     step = methodology.step
     # A complete sale ignores the step, so that no remainder stays for ever.
-    wanted = shares if shares == position else MicroShares(shares // step * step)
+    wanted = shares if is_whole else MicroShares(shares // step * step)
     if not wanted:
         raise LegRefused(Reason.TOO_SMALL, f"{dollars(shares)} shares are less than one step of {dollars(step)}")
     filled: list[Level] = []
@@ -120,7 +111,7 @@ def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shar
             filled.append(Level(level.price, part))
             remaining -= part
         if not remaining:
-            return _fill_from_levels(methodology, market, filled, "SELL", whole=shares == position, skipped=skipped)
+            return _fill_from_levels(draft._replace(skipped_levels=skipped), methodology, market, filled, is_whole=is_whole)
     raise LegRefused(Reason.DEPTH, f"the book takes {dollars(wanted - remaining)} shares of {dollars(wanted)}{_skipped_text(skipped)}")
 
 
@@ -148,16 +139,14 @@ def _skipped_text(skipped: int) -> str:
     return f"; unusable levels left out: {skipped}" if skipped else ""
 
 
-def _fill_from_levels(
-    methodology: Methodology, market: Market, filled: list[Level], action: Action, *, whole: bool, skipped: int
-) -> LegFill:
+def _fill_from_levels(draft: Trade, methodology: Methodology, market: Market, filled: list[Level], *, is_whole: bool) -> Filled:
     shares = MicroShares(sum(level.shares for level in filled))
-    if not shares or (market.min_shares and shares < market.min_shares and not whole):
+    if not shares or (market.min_shares and shares < market.min_shares and not is_whole):
         smallest = dollars(market.min_shares or methodology.step)
         raise LegRefused(Reason.TOO_SMALL, f"{dollars(shares)} shares are below the smallest order of {smallest}")
     amount = MicroDollars(sum(share_value(level.shares, level.price) for level in filled))
-    price, fee = SharePrice(divide_half_even(amount * MICROS, shares)), _compute_fee(methodology, market, filled, action)
-    return LegFill(shares, price, amount, fee, tuple(filled), MicroDollars(0), skipped)
+    price, fee = SharePrice(divide_half_even(amount * MICROS, shares)), _compute_fee(methodology, market, filled, draft.action)
+    return draft._replace(shares=shares, price=price, amount=amount, fee=fee, unmatched=MicroDollars(0)), tuple(filled)
 
 
 def _compute_fee(methodology: Methodology, market: Market, filled: list[Level], action: Action) -> MicroDollars:
