@@ -213,10 +213,8 @@ def _family(
     ]
     sections += [
         Section("Return over the calendar", [*arena_curves.calendar_charts(curves, name, colours), _versions(name, curves)]),
-        Section("Return by cohort", [*arena_curves.cohort_charts(curves, name, agents, colours), entered]),
+        Section("Return by cohort", [entered]),
     ]
-    if groups:
-        sections.append(Section("Every metric", [_metrics(name, groups)]))
     lead = f"One competitor over the years, with an agent in each of {agents.height} cohorts. The newest model of its line takes over in new cohorts."
     yield from render(Page(family_path(name), name, lead, sections, _ABOVE))
 
@@ -239,22 +237,6 @@ def _headline(line: Mapping[str, Any], groups: Sequence[Ranking]) -> Stats:
             ("Without a counterparty", percent(line["unmatched"], 1), "of the dollars traded at quotes with sizes"),
             ("Cost", columns.cost(line["cost"]), f"of {line['decisions']:,} decisions"),
         ]
-    )
-
-
-def _metrics(name: str, groups: Sequence[Ranking]) -> Part:
-    """Build the table of every metric of a family in its groups."""
-    rows = [{**row, "group": group.title} for group in groups for row in group.rankings.filter(pl.col("family") == name).to_dicts()]
-    return build_table(
-        "arena/rankings",
-        f"Metrics of {name}, with 95 % intervals",
-        rows,
-        build_column("Cohorts", lambda row: text(row["group"])),
-        build_column("Metric", lambda row: text(arena_rankings.metric_title(row["metric"]))),
-        build_column(f"Value {columns.LEVEL}", lambda row: arena_rankings.estimate_cell(row["metric"], row), numeric=True),
-        *("rank", "unranked_because", ("n", "Number"), ("n_events", "Events"), ("reason", "No interval because")),
-        filters=("Cohorts", "Metric"),
-        name="metrics",
     )
 
 

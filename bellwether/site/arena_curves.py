@@ -91,17 +91,3 @@ def _palette(names: Iterable[str], first: str) -> dict[str, str]:
     """Assign a colour to each name; the first name gets the colour `first`."""
     palette = [first, *(one for one in charts.PALETTE if one != first)]
     return {name: palette[place % len(palette)] for place, name in enumerate(names)}
-
-
-def cohort_charts(curves: Curves, family: str, agents: pl.DataFrame, colours: dict[str, str]) -> Sequence[Chart]:
-    """Build a chart of a family's return by cohort, with a line per model; empty if no cohort has a return. agents: rows of the family."""
-    last = dict(curves.last.select("agent_id", "return").iter_rows())
-    rows = [
-        {"name": row["model"], "x": f"{row['week']:%Y-%m-%d}", "y": finite(last[row["agent_id"]])}
-        for row in agents.sort("week").iter_rows(named=True)
-        if row["agent_id"] in last
-    ]
-    if not rows:
-        return []
-    of_models = _palette(dict.fromkeys(str(row["name"]) for row in rows), colours[family])
-    return [charts.lines("Return by cohort, one line per model", "start of the cohort", "return", rows, of_models)]

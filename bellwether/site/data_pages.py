@@ -56,13 +56,11 @@ def units(source: SiteSource) -> Iterator[Unit]:
     """
     files = [name for name in source.tables if name in TABLES and source.rows(name) and (TABLES[name].mart or name in _MORE)]
     yield Unit("data", key(source.described, source.columns.height, files, _methodology_fields()), partial(_overview, source, files))
-    partitions = source.partitions.partition_by("table_name", as_dict=True)
     for (name,), columns in source.columns.group_by("table_name", maintain_order=True):
         about = source.described.filter(pl.col("table_name") == name)
-        of_table = partitions.get((name,), source.partitions.clear())
         is_file = str(name).replace(".", "/", 1) in files
-        make = partial(_table, str(name), about, columns, of_table, is_file)
-        yield Unit(f"table {name}", key(about, columns, of_table, is_file), make)
+        make = partial(_table, str(name), about, columns, is_file)
+        yield Unit(f"table {name}", key(about, columns, is_file), make)
     for name in files:
         yield Unit(f"download {name}", key(source.digest(name)), partial(_downloads, source, name))
 
@@ -119,7 +117,7 @@ def _methodologies() -> list[Part]:
     return [titles, PageTable("Their numbers, side by side", [Head("Rule"), *(Head(name) for name in methods)], rows)]
 
 
-def _table(name: str, about: pl.DataFrame, columns: pl.DataFrame, partitions: pl.DataFrame, is_file: bool) -> Iterator[File]:
+def _table(name: str, about: pl.DataFrame, columns: pl.DataFrame, is_file: bool) -> Iterator[File]:
     line: dict[str, Any] = (
         about.row(0, named=True) if about.height else {"description": "", "rows": 0, "stored_as": "", "version": "", "key": []}
     )
@@ -139,20 +137,6 @@ def _table(name: str, about: pl.DataFrame, columns: pl.DataFrame, partitions: pl
         plain = name.replace(".", "/", 1)
         parts.insert(0, Links([Cell(f"Download as {kind}", href=download_path(plain, kind.lower())) for kind in kinds]))
     sections = [Section("Columns", parts)]
-    if partitions.height:
-        written = build_table(
-            "meta/partitions",
-            f"Partitions of {name}",
-            partitions.iter_rows(named=True),
-            build_column("Partition", lambda row: text(row["partition"] or "(whole table)")),
-            build_column("Rows", lambda row: number(row["rows"]), numeric=True),
-            build_column("Bytes", lambda row: number(row["bytes"]), numeric=True),
-            build_column("Written", lambda row: timestamp(row["written_at"])),
-            build_column("SHA-256", lambda row: text(row["sha256"])),
-            search=("Partition",),
-            name="partitions",
-        )
-        sections.append(Section("Partitions", [written]))
     facts = Facts([(one, any_value(line[one])) for one in ("stored_as", "key", "version", "rows")])
     sections.append(Section("The table", [facts]))
     yield from render(Page(f"data/table/{name}.html", name, line["description"] or "", sections, _ABOVE))
