@@ -19,14 +19,12 @@ from bellwether.files import atomic_file
 from bellwether.formatting import counted
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import query
-from bellwether.publish import export as write_dataset
 from bellwether.questions import ReleaseName, releases
 from bellwether.questions import release as named
 from bellwether.questions.versions import load_fixed
 from bellwether.settings import settings
 from bellwether.tables import Table, table
 from bellwether.tables.benchmark import FORECASTS, SCORES
-from cli.benchmark import submit_rows
 from cli.delays import warn_of_delays
 from cli.options import DAY, print_left_out, refuse_others
 
@@ -52,6 +50,7 @@ def _export_dataset(
     release: str, target: str, *, license_id: str | None = None, repository: str | None = None, private: bool = False
 ) -> None:
     """Write a dataset folder for the Hugging Face Hub."""
+    from bellwether.publish import export as write_dataset
     from bellwether.publish import upload
 
     if private and repository is None:
@@ -243,6 +242,7 @@ def _import_log(path: Path, *, forecaster: str | None, target: Path | None, dry_
     _require_extra("inspect", "inspect_ai")
     from bellwether.bridges.inspect_ai import read_logs
     from bellwether.submissions.files import select_columns
+    from cli.benchmark import submit_rows
 
     imported = read_logs(path, forecaster)
     print_left_out(imported.left_out)

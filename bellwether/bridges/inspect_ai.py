@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from inspect_ai import Epochs, Task, task
@@ -61,8 +61,10 @@ from bellwether.models.model import Model
 from bellwether.models.response import Ending, parse_ending
 from bellwether.questions.versions import load_fixed
 from bellwether.registry import Entry
-from bellwether.scoring.table import ForecastTable
 from bellwether.settings import settings
+
+if TYPE_CHECKING:
+    from bellwether.scoring.table import ForecastTable
 
 #: Samples of one log: Inspect's time to write a log grows with the square of its samples.
 SAMPLES_PER_LOG = 1_000
@@ -245,36 +247,43 @@ def write_logs(questions: pl.DataFrame, forecasts: pl.DataFrame, folder: Path) -
     names = []
     with atomic_folder(folder, "") as draft:
         for name in sorted(forecasts["forecaster"].unique()):
-            for number, log in enumerate(_logs(questions, forecasts.filter(forecaster=name), name), 1):
+            own = forecasts.filter(forecaster=name)
+            for number, part in enumerate(_parts(questions, own, name), 1):
                 names.append(f"{name}-{number:03}.eval")
-                write_eval_log(log, draft / names[-1], format="eval")
+                write_eval_log(_build_log(part, own, name), draft / names[-1], format="eval")
     return [folder / name for name in names]
 
 
-def _logs(questions: pl.DataFrame, forecasts: pl.DataFrame, forecaster: str) -> Iterator[EvalLog]:
-    """Build the logs of one forecaster; all samples of a question are in one log."""
+def _parts(questions: pl.DataFrame, forecasts: pl.DataFrame, forecaster: str) -> Iterator[pl.DataFrame]:
+    """Yield the rows of the sheet of each log of one forecaster; all samples of a question are in one log."""
     sheet = _sheet(forecasts, questions, forecaster).filter(pl.col("id").is_in(forecasts["question_id"].implode()))
-    epochs = forecasts["question_id"].value_counts()["count"].max()
+    return sheet.iter_slices(max(1, SAMPLES_PER_LOG // _count_epochs(forecasts)))
+
+
+def _count_epochs(forecasts: pl.DataFrame) -> int:
+    return int(forecasts["question_id"].value_counts()["count"].max())  # type: ignore[arg-type]
+
+
+def _build_log(part: pl.DataFrame, forecasts: pl.DataFrame, forecaster: str) -> EvalLog:
+    """Build a log of one forecaster. part: its rows of the sheet."""
     combine = str(forecasts["combine"].drop_nulls().first() or "mean")
-    created = max(forecasts["known_at"]).isoformat()
-    for part in sheet.iter_slices(max(1, SAMPLES_PER_LOG // int(epochs))):  # type: ignore[arg-type]
-        rows = {row["id"]: row for row in part.iter_rows(named=True)}
-        answers = forecasts.join(part.select("ordinal", question_id="id"), on="question_id").sort("ordinal", "sample")
-        samples = [_log_sample(rows[answer["question_id"]], answer) for answer in answers.iter_rows(named=True)]
-        spec = EvalSpec.model_validate(
-            {
-                "created": created,
-                "task": _TASK,
-                "task_id": f"{forecaster}-{part['ordinal'][0]}",
-                "task_registry_name": _TASK,
-                "task_args": {"release": part["release"][0]},
-                "dataset": EvalDataset(name=part["release"][0], samples=len(rows), sample_ids=list(rows)),
-                "model": f"none/{forecaster}",
-                "config": EvalConfig(epochs=epochs, epochs_reducer=[combine]),
-                "scorers": [{"name": _SCORER, "metrics": [{"name": "bellwether/scores"}]}],
-            }
-        )
-        yield EvalLog(status="success", eval=spec, results=_results(samples, combine), stats=EvalStats(), samples=samples)
+    rows = {row["id"]: row for row in part.iter_rows(named=True)}
+    answers = forecasts.join(part.select("ordinal", question_id="id"), on="question_id").sort("ordinal", "sample")
+    samples = [_log_sample(rows[answer["question_id"]], answer) for answer in answers.iter_rows(named=True)]
+    spec = EvalSpec.model_validate(
+        {
+            "created": max(forecasts["known_at"]).isoformat(),
+            "task": _TASK,
+            "task_id": f"{forecaster}-{part['ordinal'][0]}",
+            "task_registry_name": _TASK,
+            "task_args": {"release": part["release"][0]},
+            "dataset": EvalDataset(name=part["release"][0], samples=len(rows), sample_ids=list(rows)),
+            "model": f"none/{forecaster}",
+            "config": EvalConfig(epochs=_count_epochs(forecasts), epochs_reducer=[combine]),
+            "scorers": [{"name": _SCORER, "metrics": [{"name": "bellwether/scores"}]}],
+        }
+    )
+    return EvalLog(status="success", eval=spec, results=_results(samples, combine), stats=EvalStats(), samples=samples)
 
 
 def _log_sample(row: dict[str, Any], answer: dict[str, Any]) -> EvalSample:
@@ -363,6 +372,8 @@ def read_logs(path: Path, forecaster: str | None = None) -> LogForecasts:
     Raises `ScoringError` with file, sample and field for files that are no logs, evaluations that did not finish, unknown combinations of epochs,
     repeated samples and invalid targets.
     """
+    from bellwether.scoring.table import ForecastTable
+
     files = sorted(file for file in path.iterdir() if file.suffix in {".eval", ".json"}) if path.is_dir() else [path]
     if not files:
         raise ScoringError(f"{path}: the folder has no logs (.eval or .json); correct the path")

@@ -92,9 +92,9 @@ class Post(FilePart):
 
     @property
     def close_time(self) -> datetime:
-        """Time after which no forecast counts."""
-        planned = self.question.scheduled_close_time
-        return min(planned, self.question.actual_close_time or planned)
+        """Time after which no forecast counts: the close, or an earlier resolution."""
+        question, planned = self.question, self.question.scheduled_close_time
+        return min(planned, question.actual_close_time or planned, question.actual_resolve_time or planned)
 
     def community(self, at: datetime) -> tuple[datetime, float] | None:
         """Return the latest prediction of the community at a time, with its own time; None without one."""

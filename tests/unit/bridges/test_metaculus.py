@@ -61,6 +61,11 @@ def test_resolved_binary_questions_are_a_release_and_others_are_listed(tmp_path:
     assert questions["price_24h"][1] is None
 
 
+def test_a_question_that_resolves_early_closes_then(tmp_path: Path) -> None:
+    questions, _ = load(tmp_path, [post(1, "yes", actual_close_time=None, actual_resolve_time="2026-01-20T12:00:00Z")])
+    assert questions.select("close_time", "settled_at").row(0) == (datetime(2026, 1, 20, 12, tzinfo=UTC),) * 2
+
+
 @pytest.mark.parametrize(
     ("posts", "message"),
     [
