@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +21,7 @@ from assets.raw.jobs import CLOCK, PATIENCE, days_to_pull, final_days, followed_
 from bellwether.console import Silent
 from bellwether.errors import QualityError
 from bellwether.lake import Lake
+from bellwether.sandbox.server import serve
 from bellwether.settings import Settings, Venue, settings
 from bellwether.tables import table
 from bellwether.tables.raw import KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS, KALSHI_SERIES, POLYMARKET_PULLS
@@ -36,6 +35,7 @@ from orchestration.runner import RunStats
 from resources import LakeResource
 from resources.io_manager import Unchanged
 from tests.demo_home import open_world
+from tests.faulty_server import app_of
 from tests.unit.venues.venue import answer
 from tests.unit.venues.wire_objects import DAY, ORIGIN, market
 from tests.unit.venues.world import World
@@ -302,31 +302,19 @@ def venue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
     """A live Kalshi on a local port, and a separate home."""
     world = World(cutoff="2020-01-01T00:00:00Z", page_size=100)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            request = httpx.Request("GET", f"http://venue{self.path}")
-            response = answer({"exchange_active": True}) if self.path.endswith("/exchange/status") else world(request)
-            self.send_response_only(response.status_code)
-            self.send_header("Date", world.date)
-            self.send_header("Content-Length", str(len(response.content)))
-            self.end_headers()
-            self.wfile.write(response.content)
+    def respond(request: httpx.Request) -> httpx.Response:
+        return answer({"exchange_active": True}) if request.url.path.endswith("/exchange/status") else world(request)
 
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv("BELLWETHER_WORLD", "live")
-    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
-    monkeypatch.setenv("BELLWETHER_VENUES", "kalshi")
-    monkeypatch.setenv("BELLWETHER_KALSHI_URL", f"http://127.0.0.1:{server.server_port}/trade-api/v2")
-    settings.cache_clear()
-    monkeypatch.setenv("DAGSTER_HOME", str(settings().dagster_home))
-    monkeypatch.setattr("orchestration.definitions.defs", build_defs(config=settings()))
-    yield world
-    settings.cache_clear()
-    server.shutdown()
+    with serve(app_of({"kalshi": respond})) as site:
+        monkeypatch.setenv("BELLWETHER_WORLD", "live")
+        monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
+        monkeypatch.setenv("BELLWETHER_VENUES", "kalshi")
+        monkeypatch.setenv("BELLWETHER_KALSHI_URL", f"{site.root}/kalshi/trade-api/v2")
+        settings.cache_clear()
+        monkeypatch.setenv("DAGSTER_HOME", str(settings().dagster_home))
+        monkeypatch.setattr("orchestration.definitions.defs", build_defs(config=settings()))
+        yield world
+        settings.cache_clear()
 
 
 def pull(*arguments: str) -> Result:

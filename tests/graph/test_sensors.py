@@ -21,7 +21,7 @@ from bellwether.lake import Lake, publications
 from bellwether.questions import releases, releases_here
 from bellwether.replay.registry import agents
 from bellwether.settings import Settings, settings
-from bellwether.site import contents, read_warehouse_state
+from bellwether.site import read_warehouse_state
 from bellwether.tables import table
 from orchestration.automation import add_partitions, registered_partitions
 from orchestration.orphaned_runs import ProcessLock
@@ -224,23 +224,6 @@ def test_a_command_launches_a_site_only_where_an_outdated_one_is(
     for built, expected in ((None, []), (read_warehouse_state(warehouse.database), []), ("an earlier publication", ["site"])):
         monkeypatch.setattr(runs, "read_site_state", lambda folder, built=built: built)
         assert launched(lake, warehouse) == expected
-
-
-@pytest.mark.nightly
-def test_a_site_that_was_built_is_built_again_after_the_next_publication(
-    places: tuple[LakeResource, WarehouseResource], site: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(contents, "chart_library", lambda: b"")
-    lake, warehouse = places
-    warehouse.publish(lake.lake)
-    assert launched(lake, warehouse) == []
-    done = assets.site(warehouse=warehouse)
-    assert isinstance(done, dg.MaterializeResult) and done.metadata
-    assert done.metadata["site"].value == (site / "index.html").as_uri()
-    assert launched(lake, warehouse) == []
-    store(lake.lake, "two")
-    warehouse.publish(lake.lake)
-    assert launched(lake, warehouse) == ["site"]
 
 
 def test_the_first_tick_adds_everything_registered_and_the_next_nothing() -> None:

@@ -11,9 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from bellwether.sandbox import serve
+from tests.unit.models.stub import chat, openai_error
 
 #: Environment variable of the key for these models, and a key that is easy to find in unwanted places.
 VARIABLE = "TEST_MODELS_KEY"
@@ -27,6 +30,7 @@ REFUSED: Mapping[str, tuple[int, str, str]] = MappingProxyType(
     }
 )
 SURE = "<answer>yes</answer><confidence>90</confidence>"
+USAGE = {"prompt_tokens": 300, "completion_tokens": 50, "total_tokens": 350}
 #: Models that answer each question: their text.
 ANSWERS: Mapping[str, str] = MappingProxyType(
     {
@@ -52,47 +56,25 @@ class Provider:
         return max((count for (name, _), count in self.asked.items() if name == model), default=0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        chat = json.loads(await _read_body(receive))
-        model, prompt = chat["model"], json.dumps(chat["messages"])
-        self.asked[model, prompt] += 1
+        request = Request(scope, receive)
+        asked = await request.json()
+        self.asked[asked["model"], json.dumps(asked["messages"])] += 1
         await asyncio.sleep(self._latency)
-        authorization = next((value.decode() for name, value in scope["headers"] if name == b"authorization"), "")
-        key = authorization.removeprefix("Bearer ")
-        if key in REFUSED or not key.startswith("sandbox-"):
-            status, message, code = REFUSED.get(key, (401, "Incorrect API key provided.", "invalid_api_key"))
-            await _send(send, status, _error(message, code))
-        elif model == "echo":
-            await _send(send, 400, _error(f"I do not understand: Authorization: {authorization}", None))
-        elif model == "parrot":
-            await _send(send, 200, _completion(f"You sent {authorization}. {SURE}"))
-        elif model in ANSWERS:
-            await _send(send, 200, _completion(ANSWERS[model]))
-        else:
-            await _send(send, 404, _error(f"The model {model} does not exist.", "model_not_found"))
+        status, content = _reply(asked["model"], request.headers.get("authorization", ""))
+        await JSONResponse(content, status)(scope, receive, send)
 
 
-async def _read_body(receive: Receive) -> bytes:
-    body, more = b"", True
-    while more:
-        message = await receive()
-        body, more = body + message.get("body", b""), message.get("more_body", False)
-    return body
-
-
-def _error(message: str, code: str | None) -> dict[str, Any]:
-    return {"error": {"message": message, "type": "invalid_request_error", "code": code}}
-
-
-def _completion(text: str) -> dict[str, Any]:
-    usage = {"prompt_tokens": 300, "completion_tokens": 50, "total_tokens": 350}
-    return {"choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}], "usage": usage}
-
-
-async def _send(send: Send, status: int, content: dict[str, Any]) -> None:
-    body = json.dumps(content).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _reply(model: str, authorization: str) -> tuple[int, dict[str, Any]]:
+    """Return status and body."""
+    key = authorization.removeprefix("Bearer ")
+    if key in REFUSED or not key.startswith("sandbox-"):
+        status, message, code = REFUSED.get(key, (401, "Incorrect API key provided.", "invalid_api_key"))
+        return status, openai_error(message, code)
+    if model == "echo":
+        return 400, openai_error(f"I do not understand: Authorization: {authorization}")
+    if model != "parrot" and model not in ANSWERS:
+        return 404, openai_error(f"The model {model} does not exist.", "model_not_found")
+    return 200, chat(usage=USAGE, content=ANSWERS.get(model, f"You sent {authorization}. {SURE}"))
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -199,9 +198,3 @@ def test_pods_read_settings_and_the_code_location(monkeypatch: pytest.MonkeyPatc
 
 def test_the_chart_has_the_version_of_the_package() -> None:
     assert f"--version {PINS['dagster']} " in (ROOT / "deploy" / "values.yaml").read_text()
-
-
-def test_commands_of_the_readme_exist() -> None:
-    text = (ROOT / "deploy" / "README.md").read_text()
-    for line in re.findall(r"(?<![\w/])bellwether (?:ui|worker|doctor|pull|journal|warehouse|backup|restore)\b[^\n`#]*", text):
-        require_command([word for word in shlex.split(line) if not word.startswith(("$", "..."))])
