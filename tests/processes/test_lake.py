@@ -1,13 +1,10 @@
-"""Processes that share a lake and a warehouse: killed and frozen writers, locks, and equal digests on every machine."""
+"""Processes that share a lake and a warehouse: locks, concurrent writers and readers, and equal digests on every machine."""
 
 from __future__ import annotations
 
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bellwether.errors import LakeError
-from bellwether.lake import Lake, publications, warehouse
+from bellwether.lake import Lake, publications
 from bellwether.lake.warehouse import publish
 from tests.sizes import NIGHTLY
 from tests.unit.lake.frames import PRICES, SERIES, prices, series
@@ -30,66 +27,6 @@ def lake(tmp_path: Path) -> Lake:
     found.write(PRICES, ("2025-09-01",), prices(), run_id="first")
     found.write(SERIES, (), series(), run_id="first")
     return found
-
-
-#: Fork a writer for each input line, and print how it ended. Polars is unused before, because a fork would lose its threads.
-WRITERS = """
-import itertools, os, sys
-from bellwether.lake import Lake, warehouse
-from tests.unit.lake.frames import PRICES, prices
-lake = Lake(sys.argv[1])
-
-def write():
-    print(os.getpid(), flush=True)
-    for turn in itertools.count():
-        day = f"2025-09-{turn % 5 + 1:02d}"
-        frame = prices(day, rows=300, seed=turn % 3)
-        lake.write(PRICES, (day,), frame if turn % 2 else iter([frame.head(150), frame.slice(150)]), run_id=f"run-{turn % 7}")
-        if turn % 5 == 4:
-            warehouse.publish(lake, sys.argv[2], tables=[PRICES])
-
-while sys.stdin.readline():
-    writer = os.fork()
-    if writer == 0:
-        try:
-            write()
-        finally:
-            os._exit(1)
-    print(os.waitpid(writer, 0)[1], flush=True)
-"""
-
-
-def test_a_writer_killed_at_any_moment_leaves_only_whole_partitions(tmp_path: Path) -> None:
-    lake, path = Lake(str(tmp_path / "lake")), tmp_path / "warehouse.duckdb"
-    days = [f"2025-09-{day:02d}" for day in range(1, 6)]
-    for day in days:
-        lake.write(PRICES, (day,), prices(day, rows=300), run_id="first")
-    publish(lake, path, tables=[PRICES])
-    expected = {day: [prices(day, rows=300, seed=seed) for seed in range(3)] for day in days}
-    rng = random.Random(20250901)
-    command = [sys.executable, "-c", WRITERS, lake.uri, str(path)]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as writers:
-        assert writers.stdin is not None
-        assert writers.stdout is not None
-        for _ in range(2):
-            writers.stdin.write("\n")
-            writer = int(writers.stdout.readline())
-            time.sleep(rng.uniform(0.0, 0.2))
-            os.kill(writer, signal.SIGKILL)
-            assert int(writers.stdout.readline()) == signal.SIGKILL
-            manifests = lake.manifests(PRICES)
-            assert list(manifests) == [(day,) for day in days]
-            for (day,), manifest in manifests.items():
-                lake.verify(manifest)
-                assert any(lake.slice(PRICES, [(day,)]).read().equals(frame) for frame in expected[day])
-            rows = warehouse.query(path, 'FROM clean.prices ORDER BY day, market_id, "at"')
-            assert all(any(part.equals(frame) for frame in expected[day]) for part, day in zip(rows.partition_by("day"), days, strict=True))
-    undisturbed = Lake(str(tmp_path / "undisturbed"))
-    for day in days:
-        again = lake.write(PRICES, (day,), prices(day, rows=300), run_id="again")
-        assert again.digest == undisturbed.write(PRICES, (day,), prices(day, rows=300), run_id="once").digest
-    assert publish(lake, path, tables=[PRICES]).rows == 1_500
-    assert list(tmp_path.glob("*.tmp-*")) == []
 
 
 #: Another publisher, busy until its input ends.
