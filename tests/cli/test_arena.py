@@ -76,11 +76,7 @@ def test_an_unknown_lineup_or_methodology_stops_a_run(
 
 
 #: Commands that show tables of the arena, and the table that each warning names.
-SHOWING = {
-    "leaderboard arena": "arena/leaderboard",
-    "query FROM:arena.ledger": None,
-    "query FROM:arena.rankings": "arena/rankings",
-}
+SHOWING = {"leaderboard arena": "arena/leaderboard", "query FROM:arena.ledger": None, "query FROM:arena.rankings": "arena/rankings"}
 
 
 @pytest.fixture

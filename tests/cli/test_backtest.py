@@ -239,14 +239,7 @@ def test_settings_reach_the_run(episode: Path) -> None:
 
 
 def test_every_setting_of_time_and_limits_changes_the_digest(episode: Path) -> None:
-    settings = [
-        (),
-        ("--latency", 250),
-        ("--data-latency", 40),
-        ("--limits", "calls=7"),
-        ("--taker-only",),
-        ("--seed", 1),
-    ]
+    settings = [(), ("--latency", 250), ("--data-latency", 40), ("--limits", "calls=7"), ("--taker-only",), ("--seed", 1)]
     rows = [json.loads(backtest("--agent", "passive", "--episode", episode, *given, "--json").stdout)[0] for given in settings]
     assert len({row["settings_digest"] for row in rows}) == len(settings)
 
@@ -269,16 +262,7 @@ def two_episodes(tmp_path: Path) -> tuple[Path, Path]:
 @pytest.mark.nightly
 def test_several_episodes_are_one_row_called_after_them(two_episodes: tuple[Path, Path], tmp_path: Path) -> None:
     first, second = two_episodes
-    given = (
-        "--episode",
-        f"{second}+{first}",
-        "--bankroll",
-        "321",
-        "--out",
-        tmp_path / "out",
-        "--html",
-        tmp_path / "html",
-    )
+    given = ("--episode", f"{second}+{first}", "--bankroll", "321", "--out", tmp_path / "out", "--html", tmp_path / "html")
     result = backtest("--agent", "buy-and-hold", "--cadence", 5, *given)
     assert result.exit_code == 0, result.output
     assert "KXONE-26JAN20+KXTWO-26JAN20" in result.output

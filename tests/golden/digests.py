@@ -40,10 +40,7 @@ PRINTED = ("leaderboard",)
 #: Time at which a printed table was computed, by the clock of the machine.
 DATE = re.compile(r"^As of .* UTC\.\n", re.MULTILINE)
 #: Exports, each to its own folder.
-EXPORTS = {
-    "release": ("export", RELEASE, "--to"),
-    "cohort": ("export", str(WEEKS[0]), "--format", "arena", "--to"),
-}
+EXPORTS = {"release": ("export", RELEASE, "--to"), "cohort": ("export", str(WEEKS[0]), "--format", "arena", "--to")}
 #: A table of a report whose last column is the time of calls.
 _WITH_LATENCY = re.compile(r"^\|.*latency \(ms\) \|\n(?:\|.*\n)+", re.MULTILINE)
 #: Pictures depend on fonts and libraries.

@@ -45,16 +45,7 @@ READING = (
     f"report {RELEASE} --to {{elsewhere}}/report",
 )
 #: Those that print a table of few columns, with one line per row in every terminal.
-TABLES = (
-    *PRINTED,
-    "agents",
-    f"arena explain {WEEK}",
-    "arena",
-    "episode",
-    "journal",
-    "models",
-    "recordings",
-)
+TABLES = (*PRINTED, "agents", f"arena explain {WEEK}", "arena", "episode", "journal", "models", "recordings")
 #: Commands that change a home or do not read one.
 OTHERS = {
     "agents new",

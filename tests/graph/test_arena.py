@@ -113,10 +113,7 @@ def test_live_weeks_on_two_venues_decide_and_are_marked(tmp_path: Path, monkeypa
     digests = {name: value.value for name, value in event.asset_materialization.metadata.items() if name.endswith(": digest")}
     assert digests.keys() == {"kalshi: digest", "polymarket: digest"} and len(set(digests.values())) == 2
     decisions = rows(world, "arena/decisions")
-    assert decisions.group_by("week", "state").len().sort("week").rows() == [
-        (weeks[0], "finished", 4),
-        (weeks[1], "finished", 8),
-    ]
+    assert decisions.group_by("week", "state").len().sort("week").rows() == [(weeks[0], "finished", 4), (weeks[1], "finished", 8)]
     prices, held = rows(world, "arena/prices"), rows(world, "arena/positions").filter(status="open")
     assert not prices["reconstructed"].any()
     listed = set(rows(world, "arena/trades").filter(quote_source="listing")["market_id"])

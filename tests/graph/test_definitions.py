@@ -45,14 +45,7 @@ def defs() -> dg.Definitions:
 
 def test_every_table_is_an_asset_of_the_same_name(defs: dg.Definitions) -> None:
     keys = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
-    assert keys == {
-        *TABLES,
-        "summary/warehouse",
-        "summary/site",
-        "summary/data_docs",
-        "benchmark/report",
-        "benchmark/export",
-    }
+    assert keys == {*TABLES, "summary/warehouse", "summary/site", "summary/data_docs", "benchmark/report", "benchmark/export"}
 
 
 def test_definitions_are_loadable(defs: dg.Definitions) -> None:

@@ -151,10 +151,7 @@ def reader(received: dict[str, Slice], name: str, key: list[str], mapping: Any =
 
 
 def read(manager: LakeIOManager, asset: Any, **how: Any) -> None:
-    upstream = [
-        dg.AssetSpec(["clean", "prices"], partitions_def=DAYS),
-        dg.AssetSpec(["benchmark", "forecasts"], partitions_def=PAIRS),
-    ]
+    upstream = [dg.AssetSpec(["clean", "prices"], partitions_def=DAYS), dg.AssetSpec(["benchmark", "forecasts"], partitions_def=PAIRS)]
     resources = {"io_manager": manager, "nowhere": dg.mem_io_manager}
     assert dg.materialize([*upstream, asset], resources=resources, selection=[asset], **how).success
 

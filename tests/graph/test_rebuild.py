@@ -75,11 +75,7 @@ def test_a_backtest_of_one_table_stores_all_and_has_the_same_bytes_when_repeated
     before = files(demo_copy)
     names = ("backtests", "orders", "fills", "equity", "market_pnl")
     result = execute(
-        demo_copy,
-        "replay",
-        "replay/backtests",
-        checks=False,
-        partition_key=dg.MultiPartitionKey({"episode": EVENT, "agent": AGENTS[0]}),
+        demo_copy, "replay", "replay/backtests", checks=False, partition_key=dg.MultiPartitionKey({"episode": EVENT, "agent": AGENTS[0]})
     )
     assert result.success
     assert files(demo_copy) == before

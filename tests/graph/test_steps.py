@@ -103,8 +103,7 @@ class Work:
 
 
 @pytest.mark.parametrize(
-    ("is_named", "expected"),
-    [(True, [DAYS[:4], [DAYS[0], *DAYS[2:4]]]), (False, [DAYS[:4], *([day] for day in DAYS[:4])])],
+    ("is_named", "expected"), [(True, [DAYS[:4], [DAYS[0], *DAYS[2:4]]]), (False, [DAYS[:4], *([day] for day in DAYS[:4])])]
 )
 def test_a_failed_day_is_left_out_of_its_range_and_the_others_are_repeated(is_named: bool, expected: list[list[str]]) -> None:
     work = Work(DAYS[1], is_named=is_named)

@@ -84,8 +84,7 @@ for name in ("raw/kalshi_markets", "benchmark/scores", "replay/backtests", "aren
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    ("chosen", "expected"),
-    [({}, ["100", "None", "None", "None"]), ({"BELLWETHER_FLEET": "celery"}, ["5", "1", "1", "None"])],
+    ("chosen", "expected"), [({}, ["100", "None", "None", "None"]), ({"BELLWETHER_FLEET": "celery"}, ["5", "1", "1", "None"])]
 )
 def test_backfills_of_a_fleet_are_divided_except_for_weeks(tmp_path: Path, chosen: dict[str, str], expected: list[str]) -> None:
     environment = {**os.environ, "BELLWETHER_HOME": str(tmp_path), **chosen}

@@ -58,13 +58,7 @@ class World:
     def labels(self, *cutoffs: str) -> list[dict[str, Any]]:
         """Return one row per entry of the samples of `cutoffs`, each with its own outcome."""
         return [
-            {
-                "question_set": cutoff,
-                "entry_index": index,
-                "question_id": one.id,
-                "category": one.category,
-                "ground_truth": one.outcome,
-            }
+            {"question_set": cutoff, "entry_index": index, "question_id": one.id, "category": one.category, "ground_truth": one.outcome}
             for cutoff in cutoffs
             for index, one in enumerate(self.samples[cutoff])
         ]

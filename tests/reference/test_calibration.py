@@ -70,10 +70,7 @@ def test_drawn_outcomes_have_the_forecasts_as_their_means_and_are_correlated_ins
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("clusters", "size", "correlation", "shared"),
-    [(8, 5, 0.5, False), (20, 5, 0.8, True)],
-)
+@pytest.mark.parametrize(("clusters", "size", "correlation", "shared"), [(8, 5, 0.5, False), (20, 5, 0.8, True)])
 def test_calibrated_forecasters_are_rejected_as_rarely_as_the_level_says(
     clusters: int, size: int, correlation: float, shared: bool
 ) -> None:

@@ -75,10 +75,7 @@ def test_pairs_are_compared_on_the_questions_that_both_answered() -> None:
     forecasts, y, cluster = sample(models=3)
     some = np.arange(N) % 3 != 0
     gappy = {**forecasts, "m1": np.where(some, forecasts["m1"], np.nan)}
-    whole, part = (
-        compare(gappy, y, cluster).pairs,
-        compare({k: v[some] for k, v in forecasts.items()}, y[some], cluster[some]).pairs,
-    )
+    whole, part = (compare(gappy, y, cluster).pairs, compare({k: v[some] for k, v in forecasts.items()}, y[some], cluster[some]).pairs)
     assert pair(whole, "m0", "m1")["n"] == some.sum()
     for column in ("n_clusters", "difference", "p_mcnemar"):
         assert pair(whole, "m0", "m1")[column] == pytest.approx(pair(part, "m0", "m1")[column], rel=1e-12)
@@ -145,14 +142,7 @@ def test_identical_forecasters_share_everything() -> None:
 
 def test_a_forecaster_without_a_forecast_is_listed_without_a_place() -> None:
     ranking = compare({"silent": NOWHERE, "a": P, "b": 1 - P}, Y, range(6)).ranking
-    assert ranking.row(-1, named=True) == {
-        "forecaster": "silent",
-        "n": 0,
-        "loss": None,
-        "mcs_p": None,
-        "in_mcs": None,
-        "group": None,
-    }
+    assert ranking.row(-1, named=True) == {"forecaster": "silent", "n": 0, "loss": None, "mcs_p": None, "in_mcs": None, "group": None}
 
 
 @pytest.mark.nightly

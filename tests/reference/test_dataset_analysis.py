@@ -111,15 +111,7 @@ def test_the_debiased_reliability_of_the_market_is_over_pairs_of_different_clust
 
 @pytest.mark.parametrize(
     ("price", "certainty"),
-    [
-        ("0.19", "high"),
-        ("0.2", "medium"),
-        ("0.4", "low"),
-        ("0.5", "low"),
-        ("0.6", "low"),
-        ("0.8", "medium"),
-        ("0.81", "high"),
-    ],
+    [("0.19", "high"), ("0.2", "medium"), ("0.4", "low"), ("0.5", "low"), ("0.6", "low"), ("0.8", "medium"), ("0.81", "high")],
 )
 def test_bands_of_certainty_have_the_published_edges(price: str, certainty: str) -> None:
     analysis = analyse(questions([question(0, "yes", price_24h=Decimal(price))]))

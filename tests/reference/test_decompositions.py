@@ -65,10 +65,7 @@ def reliability(p: Any, y: Any, clusters: Any = None, weights: Any = None) -> fl
     return evaluate(p, y, clusters, weights=weights, replicates=0)["murphy_reliability_debiased"].value
 
 
-DEPENDENT = {
-    "one question asked at several horizons": (True, 1.0),
-    "probabilities of their own, correlated outcomes": (False, 0.8),
-}
+DEPENDENT = {"one question asked at several horizons": (True, 1.0), "probabilities of their own, correlated outcomes": (False, 0.8)}
 
 
 @pytest.mark.nightly

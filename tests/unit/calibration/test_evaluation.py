@@ -106,11 +106,7 @@ def test_invalid_arguments_are_refused() -> None:
         if columns.keys() == {"p", "y"}:
             with pytest.raises(ScoringError):
                 evaluate(columns["p"], columns["y"])
-    arguments: list[dict[str, Any]] = [
-        {"clusters": ["a"]},
-        {"clusters": ["a", None]},
-        {"clusters": ["a", "b"], "asked": 1},
-    ]
+    arguments: list[dict[str, Any]] = [{"clusters": ["a"]}, {"clusters": ["a", None]}, {"clusters": ["a", "b"], "asked": 1}]
     for options in arguments:
         with pytest.raises(ScoringError):
             evaluate([0.8, 0.3], [1, 0], **options)

@@ -12,13 +12,7 @@ import pytest
 
 from bellwether.calibration import METRICS, evaluate
 from bellwether.calibration.answers import Answers, common_scopes, own_scopes
-from bellwether.calibration.scores import (
-    RULES,
-    compare_forecasters,
-    comparison_table,
-    leaderboard,
-    score,
-)
+from bellwether.calibration.scores import RULES, compare_forecasters, comparison_table, leaderboard, score
 from bellwether.errors import ScoringError
 from bellwether.tables.benchmark import COMPARISONS, LEADERBOARD, SCORES
 from tests.unit.calibration.benchmark_frames import forecasts, questions

@@ -163,9 +163,7 @@ def raw_inputs(
 
 
 def polymarket_inputs(
-    listed: list[dict[str, Any]] | None = None,
-    events: list[dict[str, Any]] | None = None,
-    winners: list[dict[str, Any]] | None = None,
+    listed: list[dict[str, Any]] | None = None, events: list[dict[str, Any]] | None = None, winners: list[dict[str, Any]] | None = None
 ) -> dict[str, pl.DataFrame]:
     """Return Polymarket's inputs of sql/clean/markets.sql, with the resolutions that follow from them."""
     frame, flagged = raw.POLYMARKET_MARKETS.frame(listed or []), raw.POLYMARKET_WINNERS.frame(winners or [])

@@ -108,12 +108,7 @@ def test_a_market_whose_event_is_missing_is_kept_without_series() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of_series", "of_event", "category"),
-    [
-        ("Weather", "Climate", "Weather"),
-        ("  ", "Climate", "Climate"),
-        (None, "", "unknown"),
-    ],
+    ("of_series", "of_event", "category"), [("Weather", "Climate", "Weather"), ("  ", "Climate", "Climate"), (None, "", "unknown")]
 )
 def test_the_category_is_the_series_else_the_events_else_unknown(of_series: str | None, of_event: str | None, category: str) -> None:
     assert clean_one(series=[raw_series(category=of_series)], events=[raw_event(category=of_event)])["category"] == category

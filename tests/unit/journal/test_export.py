@@ -35,11 +35,7 @@ def test_times_are_utc_money_is_integer_and_bodies_are_bytes(tables: dict[str, p
     assert tables["responses"].schema["body"] == pl.Binary
     assert attempts.filter(key=make_request().key).sort("number").select(
         "number", "outcome", "cost_microdollars", "abandoned_at", "run"
-    ).rows() == [
-        (1, "ok", 5, START + TIMEOUT, "week-9"),
-        (2, "timeout", None, None, None),
-        (3, "ok", 120, None, None),
-    ]
+    ).rows() == [(1, "ok", 5, START + TIMEOUT, "week-9"), (2, "timeout", None, None, None), (3, "ok", 120, None, None)]
 
 
 @pytest.mark.parametrize("column", ["body", "content"])

@@ -48,9 +48,7 @@ def result(name: str = "Test-Model", **changes: Any) -> dict[str, Any]:
     """Return a result file with the numbers of its predictions."""
     rows = predictions()
     frame = pl.DataFrame(rows).with_columns(
-        p_yes="predicted_probability",
-        ground_truth=pl.Series([outcome for *_, outcome in ENTRIES]),
-        category=pl.Series(CATEGORIES),
+        p_yes="predicted_probability", ground_truth=pl.Series([outcome for *_, outcome in ENTRIES]), category=pl.Series(CATEGORIES)
     )
     diagram: dict[str, dict[str, Any]] = {}
     categories: dict[str, dict[str, Any]] = {}

@@ -153,11 +153,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ("early", "maker"),
             [filled("replay/market_pnl", agent="maker", episode="early", ticker="M0", pnl=Decimal("2.5"))],
         ),
-        (
-            "replay/episodes",
-            ("early",),
-            [filled("replay/episodes", episode="early", ticker="M0", event="E", venue="kalshi", result="YES")],
-        ),
+        ("replay/episodes", ("early",), [filled("replay/episodes", episode="early", ticker="M0", event="E", venue="kalshi", result="YES")]),
         ("raw/kalshi_rejects", ("2025-09-01",), [_reject("raw/kalshi_archive", 0), _reject("raw/kalshi_markets", 0)]),
         ("raw/kalshi_archive_rejects", (), [_reject("raw/kalshi_archive", 0), _reject("raw/kalshi_archive", 1)]),
         ("raw/kalshi_series_rejects", (), [_reject("raw/kalshi_series", 0)]),

@@ -26,10 +26,7 @@ def test_a_run_that_was_outrun_loses_and_changes_none_of_its_tables(lake: Lake) 
     lake.write(PRICES, DAY, prices(), run_id="earlier")
     base = lake.catalog.head()
     lake.write(PRICES, DAY, prices(seed=1), run_id="retry", base=base)
-    staged = [
-        lake.stage(SERIES, (), series(), run_id="frozen"),
-        lake.stage(PRICES, DAY, prices(seed=2), run_id="frozen"),
-    ]
+    staged = [lake.stage(SERIES, (), series(), run_id="frozen"), lake.stage(PRICES, DAY, prices(seed=2), run_id="frozen")]
     with pytest.raises(
         OutrunError,
         match=r"writing clean/prices 2025-09-01: run retry has written it at .* UTC, after run frozen began; the newer rows are kept",

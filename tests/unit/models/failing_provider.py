@@ -33,10 +33,7 @@ SURE = "<answer>yes</answer><confidence>90</confidence>"
 USAGE = {"prompt_tokens": 300, "completion_tokens": 50, "total_tokens": 350}
 #: Models that answer each question: their text.
 ANSWERS: Mapping[str, str] = MappingProxyType(
-    {
-        "calibrated": SURE,
-        "hostile": f"<script>alert(1)</script> '); DROP TABLE calls; -- [x](javascript:1) {SURE}",
-    }
+    {"calibrated": SURE, "hostile": f"<script>alert(1)</script> '); DROP TABLE calls; -- [x](javascript:1) {SURE}"}
 )
 
 

@@ -141,11 +141,7 @@ async def test_an_endpoint_that_never_answers_is_an_error_of_the_evaluation(
 
 @pytest.mark.parametrize(
     "message",
-    [
-        {"content": "", "reasoning": "Perhaps yes"},
-        {"content": ""},
-        {"content": None, "refusal": "I cannot help with that"},
-    ],
+    [{"content": "", "reasoning": "Perhaps yes"}, {"content": ""}, {"content": None, "refusal": "I cannot help with that"}],
     ids=["reasoning alone", "empty", "refused"],
 )
 async def test_a_model_that_says_nothing_of_use_has_been_heard(stub: Stub, journal: Journal, message: dict[str, Any]) -> None:
@@ -179,12 +175,7 @@ async def one_row(journal: Journal, stub: Stub, response: bytes, **model: Any) -
     [
         ({"model": "gpt-4o-2024-08-06"}, {}, "gpt-4o-2024-08-06", None),
         ({"model": "anthropic/claude-3-haiku", "provider": "Amazon Bedrock"}, {}, "anthropic/claude-3-haiku", "Amazon Bedrock"),
-        (
-            {"model": "gpt-4o"},
-            {"x-litellm-model-group": "gpt-4o-mini", "x-litellm-model-id": "3f2a"},
-            "gpt-4o-mini",
-            "3f2a",
-        ),
+        ({"model": "gpt-4o"}, {"x-litellm-model-group": "gpt-4o-mini", "x-litellm-model-id": "3f2a"}, "gpt-4o-mini", "3f2a"),
         ({"model": "gpt-4o-2024-08-06"}, {"X-Kong-LLM-Model": "openai/gpt-4o"}, "gpt-4o-2024-08-06", None),
         (
             {},

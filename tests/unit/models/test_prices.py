@@ -38,11 +38,7 @@ def test_the_version_names_litellm_and_the_map() -> None:
 
 @pytest.mark.parametrize(
     ("model", "prompt", "completion"),
-    [
-        ("openai/gpt-4o", "2.5", "10"),
-        ("anthropic/claude-sonnet-4-5-20250929", "3", "15"),
-        ("gemini/gemini-2.5-pro", "1.25", "10"),
-    ],
+    [("openai/gpt-4o", "2.5", "10"), ("anthropic/claude-sonnet-4-5-20250929", "3", "15"), ("gemini/gemini-2.5-pro", "1.25", "10")],
 )
 def test_prices_are_those_of_the_map(model: str, prompt: str, completion: str) -> None:
     found = price(make_model(model), 1000)

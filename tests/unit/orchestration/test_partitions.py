@@ -13,12 +13,7 @@ from assets.arena.partitions import weekly_partitions
 from bellwether.arena.identity import week_of
 from bellwether.settings import settings
 from orchestration.home import settings_file
-from orchestration.partitions import (
-    daily_partitions,
-    group_days,
-    group_keys,
-    keys_between,
-)
+from orchestration.partitions import daily_partitions, group_days, group_keys, keys_between
 from orchestration.run_priority import AUTOMATION, LAUNCHED_BY, runs_at_once
 
 

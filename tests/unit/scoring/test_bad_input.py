@@ -146,13 +146,7 @@ def test_a_file_given_twice_is_refused(write: Write, simple: Sequence[Row], tmp_
 
 
 def test_data_and_options_that_make_no_sense_are_refused(simple: list[dict[str, Any]]) -> None:
-    data: list[Any] = [
-        None,
-        {},
-        {"p": 0.5, "y": 1},
-        {"p": [0.5, 0.4], "y": [1]},
-        [{"p": 0.5, "y": 1, "weight": float("inf")}],
-    ]
+    data: list[Any] = [None, {}, {"p": 0.5, "y": 1}, {"p": [0.5, 0.4], "y": [1]}, [{"p": 0.5, "y": 1, "weight": float("inf")}]]
     for one in data:
         refused(one)
     options: list[dict[str, Any]] = [

@@ -89,16 +89,7 @@ def test_the_sets_of_forecastbench_are_scored(year: str, recordings: Path, tmp_p
     expected = [(one["forecast"] - row["resolved_to"]) ** 2 for one, row in zip(forecasts, resolutions, strict=True) if row["resolved"]]
     path = tmp_path / "forecasts.json"
     path.write_text(json.dumps({"organization": "me", "model": "mine", "forecasts": draw.sample(forecasts, len(forecasts))}))
-    words = [
-        "--question",
-        "id",
-        "--question",
-        "direction",
-        "--question",
-        "resolution_date",
-        "--skip-unresolved",
-        "--json",
-    ]
+    words = ["--question", "id", "--question", "direction", "--question", "resolution_date", "--skip-unresolved", "--json"]
     done = CliRunner().invoke(main, ["score", str(path), "--outcomes", str(folder / f"{year}_resolution_set.json.gz"), *words])
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
@@ -116,12 +107,7 @@ def repeated(written: str) -> Rows:
     rows = []
     for number, (name, question, turn) in enumerate((name, question, turn) for name in "ab" for question in range(10) for turn in range(4)):
         at = START + timedelta(hours=100 * turn + draw.randrange(100))
-        times = {
-            "iso": at.isoformat(),
-            "z": f"{at:%Y-%m-%dT%H:%M:%SZ}",
-            "plain": f"{at:%Y-%m-%d %H:%M:%S}",
-            "unix": at.timestamp(),
-        }
+        times = {"iso": at.isoformat(), "z": f"{at:%Y-%m-%dT%H:%M:%SZ}", "plain": f"{at:%Y-%m-%d %H:%M:%S}", "unix": at.timestamp()}
         p = round(draw.random(), 2)
         rows.append(
             {

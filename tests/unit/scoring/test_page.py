@@ -66,29 +66,10 @@ def test_scores_are_best_first_with_their_intervals(result: ScoreResult) -> None
 
 ATTRIBUTES_THAT_LOAD = {"src", "href", "srcset", "data", "action", "poster", "background", "formaction", "xlink:href"}
 
-TAGS = {
-    "html",
-    "head",
-    "meta",
-    "title",
-    "style",
-    "script",
-    "body",
-    "h1",
-    "h2",
-    "p",
-    "div",
-    "table",
-    "thead",
-    "tbody",
-    "tr",
-    "th",
-    "td",
-    "span",
-}
-
-
-TAGS |= {"details", "summary", "link", "a", "main", "footer", "section", "figure", "figcaption", "caption", "noscript", "h3", "pre"}
+TAGS = frozenset(
+    "html head meta title style script link noscript body main footer section figure figcaption details summary h1 h2 h3 p pre a div span "
+    "table caption thead tbody tr th td".split()
+)
 
 
 @pytest.fixture(scope="module")

@@ -15,13 +15,7 @@ import pytest
 
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_REJECTS, KALSHI_SERIES
 from bellwether.venues.http.page import VenuePage
-from bellwether.venues.kalshi.wire import (
-    STATUSES,
-    extract_nested_markets,
-    parse_candles,
-    parse_events,
-    parse_series,
-)
+from bellwether.venues.kalshi.wire import STATUSES, extract_nested_markets, parse_candles, parse_events, parse_series
 from bellwether.venues.wire.json_decoding import MalformedBody, decode_json
 from bellwether.venues.wire.rejects import ParsedRecords
 from tests.unit.venues.wire_objects import DAY, EVENT, FETCHED, ORIGIN, SERIES, candle, market, read, reject, row

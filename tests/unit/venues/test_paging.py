@@ -38,10 +38,7 @@ async def test_an_empty_page_with_a_cursor_is_not_the_end_and_asked_for_again():
 
 @pytest.mark.parametrize(
     "pages",
-    [
-        [listing("c1", "A"), listing("c1", "B")],
-        [listing("c1", "A"), listing("c2", "B"), listing("c1", "C")],
-    ],
+    [[listing("c1", "A"), listing("c1", "B")], [listing("c1", "A"), listing("c2", "B"), listing("c1", "C")]],
     ids=["at once", "after a while"],
 )
 async def test_a_cursor_that_repeats_for_ever_ends_in_an_error(pages: list[httpx.Response]):

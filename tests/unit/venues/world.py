@@ -128,11 +128,7 @@ def ordinary() -> World:
 
 def archived() -> World:
     """Markets of a day before the cutoff: two archived, one settled late and still live."""
-    old = [
-        closing("A-1", "2026-03-14T10:00:00Z"),
-        closing("B/1", "2026-03-14T11:00:00Z"),
-        closing("Z-1", "2026-02-01T11:00:00Z"),
-    ]
+    old = [closing("A-1", "2026-03-14T10:00:00Z"), closing("B/1", "2026-03-14T11:00:00Z"), closing("Z-1", "2026-02-01T11:00:00Z")]
     return World(live=[closing("C-1", "2026-03-14T12:00:00Z")], archive=old, cutoff="2026-03-18T00:00:00Z")
 
 
