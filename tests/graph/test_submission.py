@@ -12,12 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
-import graphql
 import httpx
 import pytest
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._utils.error import SerializableErrorInfo
-from dagster_graphql.schema import create_schema
 from sqlalchemy.exc import OperationalError
 
 from assets.summary.runs import publish
@@ -131,6 +129,9 @@ def ui(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Ui:
 
 
 def test_mutations_fit_the_schema_of_dagster() -> None:
+    import graphql
+    from dagster_graphql.schema import create_schema
+
     mutations = [text for name, text in vars(run_submission).items() if isinstance(text, str) and text.startswith("mutation")]
     assert len(mutations) == 4
     for mutation in mutations:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster_graphql import DagsterGraphQLClient
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Lake
@@ -270,6 +269,8 @@ def finished(process: subprocess.Popen[str]) -> str:
 
 @pytest.mark.nightly
 def test_a_command_and_the_ui_of_its_home_pull_the_same_days_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dagster_graphql import DagsterGraphQLClient
+
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     ui = call(tmp_path, "ui", "--port", str(port))
