@@ -11,15 +11,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
-import yaml
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from bellwether.replay.episode_builder.build import build_recording
 from bellwether.sandbox import Clock, create_app
-from bellwether.sandbox.replayer import CAPTURES, ERRORS, load_events
+from bellwether.sandbox.replayer import CAPTURES, load_events
 from tests.capture_generator import EVENTS, generate_capture
 from tests.captures import GAME, LADDER, SHORT, import_event
 from tests.unit.recordings.book_replay import RecordedBook, check_books, is_empty
@@ -27,12 +25,6 @@ from tests.unit.recordings.book_replay import RecordedBook, check_books, is_empt
 START = datetime(2026, 10, 1, tzinfo=UTC)
 KEY = {"KALSHI-ACCESS-KEY": "any", "KALSHI-ACCESS-SIGNATURE": "any", "KALSHI-ACCESS-TIMESTAMP": "0"}
 UP = f"{SHORT}-00"
-PAYLOADS = {
-    "orderbook_snapshot": "orderbookSnapshot",
-    "orderbook_delta": "orderbookDelta",
-    "trade": "trade",
-    "market_lifecycle_v2": "marketLifecycleV2",
-}
 #: Age of the events at the start, because times move by whole seconds and a frame is received 25 ms after it was sent; in microseconds.
 BEGUN = 975_000
 
@@ -60,28 +52,6 @@ def test_an_imported_capture_has_sound_books_and_is_settled(tmp_path: Path, even
     assert set(gaps) == (set(recording.about.tickers) if event == LADDER else set())
     assert all(90 <= seconds < 100 for seconds in gaps.values())
     assert (report.lost > 0) == (event == LADDER)
-
-
-def test_messages_and_errors_are_those_of_the_official_description(recordings: Path) -> None:
-    path = recordings / "kalshi" / "openapi" / "asyncapi.yaml"
-    if not path.is_file():
-        pytest.skip(f"no official description at {path}")
-    description = yaml.load(path.read_text("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    schemas = description["components"]["schemas"]
-    payloads = {kind: f"{name}Payload" for kind, name in PAYLOADS.items()}
-    validators = {
-        kind: jsonschema.Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": description["components"]})
-        for kind, name in payloads.items()
-    }
-    seen = dict.fromkeys(PAYLOADS, 0)
-    for message in (message for event in load_events() for message in event):
-        seen[message.kind] += 1
-        if seen[message.kind] <= 60:
-            validators[message.kind].validate({"type": message.kind, "sid": 1, "seq": 1, "msg": message.body})
-            assert set(message.body) <= set(schemas[payloads[message.kind]]["properties"]["msg"]["properties"])
-    assert all(seen.values())
-    described = {error["code"]: error["name"] for error in description["x-error-codes"]["codes"]}
-    assert {code: described[code] for code in ERRORS} == ERRORS
 
 
 # --- the replay ----------------------------------------------------------------------------------------------------
