@@ -162,7 +162,7 @@ def _read_episode(folder: Path, trade_price: str) -> Content:
 )
 @click.option("--latency", default=0, show_default=True, type=click.IntRange(0), help="Latency of market data, milliseconds.")
 def export(which: str, form: str, target: Path, latency: int) -> None:
-    """Write an episode, by folder or id, as market data of another simulator (docs/bridges.md)."""
+    """Write an episode, by folder or id, for another simulator. See docs/bridges.md."""
     from bellwether.bridges import hftbacktest, nautilus
     from bellwether.replay.episode.folder import load
 
