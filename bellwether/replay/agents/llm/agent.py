@@ -25,6 +25,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.models.registry import model as registered
+from bellwether.models.tool_calls import build_turn
 from bellwether.models.world import WorldModels
 from bellwether.places import place
 from bellwether.replay.agents.agent import Agent
@@ -50,8 +51,6 @@ ROUNDS, TEMPERATURE = 3, 0.0
 #: Journal purpose under which costs and failures are counted.
 PURPOSE = "replay/agent"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-#: Tool names that all providers accept.
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -270,23 +269,10 @@ def _to_round(answer: Answer | NoAnswer, number: int) -> Round:
         reason = f"the answer was cut (finish reason: {answer.finish_reason}); nothing of it is carried out"
         values |= {"outcome": Outcome.TRUNCATION.value, "reason": reason}
     else:
-        calls, called = list[dict[str, Any]](), list[dict[str, Any]]()
-        for position, call in enumerate(answer.tool_calls[: MOST_CALLS + 1]):
-            unique = call.id if call.id and call.id not in {earlier["id"] for earlier in calls} else f"call_{number}_{position}"
-            calls.append({"id": unique, "name": call.name, "arguments": call.arguments})
-            function = {"name": call.name if _NAME.fullmatch(call.name) else "unknown_tool", "arguments": _valid_arguments(call.arguments)}
-            called.append({"id": unique, "type": "function", "function": function, **call.signed})
-        message = {"role": "assistant", "content": answer.content or None, **answer.thoughts, **({"tool_calls": called} if called else {})}
+        message, called = build_turn(answer, number, MOST_CALLS + 1)
+        calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in called]
         values |= {"outcome": "ok", "message": message, "reasoning": answer.reasoning, "calls": calls}
     return Round.model_validate_json(json.dumps(values, ensure_ascii=False).encode(errors="replace"))
-
-
-def _valid_arguments(text: str) -> str:
-    """Return the text if it is a JSON object; otherwise a JSON object that contains the text, which providers accept."""
-    with suppress(ValueError, RecursionError):
-        if isinstance(json.loads(text), dict):
-            return text
-    return json.dumps({"unreadable": text[:1000]} if text.strip() else {})
 
 
 class _ModelCalls:

@@ -5,19 +5,19 @@ Every result is text for the model, including a refusal of the exchange or an er
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic.json_schema import GenerateJsonSchema, SkipJsonSchema
+from pydantic import AwareDatetime, Field, create_model
+from pydantic.json_schema import SkipJsonSchema
 
 from bellwether.errors import OrderError
+from bellwether.models.tool_calls import ToolArguments, ToolError
 from bellwether.replay.agents.arguments import EPOCH
 from bellwether.replay.agents.limits import BudgetError
 from bellwether.replay.agents.llm.trajectory import ToolCall
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.records import EpisodeInfo
     from bellwether.replay.agents.views import Market, Order
 
-#: Maximum executed tool calls per answer, and characters of a call's arguments.
-MOST_CALLS, MOST_CHARACTERS = 50, 20_000
+#: Maximum executed tool calls per answer.
+MOST_CALLS = 50
 
 Result = dict[str, Any]
 
@@ -43,38 +43,12 @@ Cents = Annotated[Decimal, Field(ge=Decimal("0.01"), le=Decimal("99.99"), decima
 Contracts = Annotated[Decimal, Field(ge=Decimal("0.01"), le=10_000_000, decimal_places=2)]
 
 
-class _Schema(GenerateJsonSchema):
-    """JSON schema with keywords that all providers support."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-    def decimal_schema(self, schema: Any) -> dict[str, Any]:
-        return {"type": "number", "minimum": float(schema["ge"]), "maximum": float(schema["le"])}
-
-    def literal_schema(self, schema: Any) -> dict[str, Any]:
-        return {"type": "string", "enum": schema["expected"]}
-
-    def default_schema(self, schema: Any) -> dict[str, Any]:
-        return self.generate_inner(schema["schema"])
-
-
-class Tool(BaseModel, ABC):
+class Tool(ToolArguments, ABC):
     """Call of a tool: its arguments, and their execution. The docstring of a subclass is the description that the model reads."""
-
-    model_config = ConfigDict(extra="forbid")
-    tool: ClassVar[str]
 
     @abstractmethod
     def _run(self, ctx: AgentContext) -> Result:
         """Execute the call. Raises `OrderError` for invalid arguments, `BudgetError` beyond the budget of the decision."""
-
-    @classmethod
-    def definition(cls) -> dict[str, Any]:
-        """Return the tool in the format of the OpenAI API."""
-        schema = cls.model_json_schema(schema_generator=_Schema)
-        parameters = {key: value for key, value in schema.items() if key not in ("title", "description")}
-        return {"type": "function", "function": {"name": cls.tool, "description": inspect.getdoc(cls), "parameters": parameters}}
 
 
 class GetMarkets(Tool):
@@ -274,20 +248,10 @@ class Toolbox:
         if tool is None:
             return {"error": f"there is no tool {call.name[:60]!r}; there are {', '.join(self._tools)}"}, "unknown"
         try:
-            result = _read(tool, call.arguments)._run(ctx)
-        except (OrderError, BudgetError) as error:
+            result = tool.parse(call.arguments)._run(ctx)
+        except (OrderError, BudgetError, ToolError) as error:
             return {"error": f"{call.name}: {error}"}, "error"
         return result, "rejected" if result.get("status") == "rejected" or "refused" in result else "ok"
-
-
-def _read(tool: type[Tool], arguments: str) -> Tool:
-    if len(arguments) > MOST_CHARACTERS:
-        raise OrderError(f"the arguments have {len(arguments)} characters; at most {MOST_CHARACTERS} are read")
-    try:
-        return tool.model_validate_json(arguments.strip() or "{}")
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise OrderError(": ".join([*map(str, first["loc"][:1]), first["msg"]])[:300]) from None
 
 
 # --- results -----------------------------------------------------------------------------------------------------------
