@@ -301,6 +301,11 @@ class Settings(BaseSettings):
         return self._place("evaluations")
 
     @property
+    def corpora_path(self) -> Path:
+        """Folder of the corpora that models name by a relative path. Local or in an object store."""
+        return self._place("corpora")
+
+    @property
     def trajectories_path(self) -> Path:
         """Folder with the conversations of language models that traded in backtests. Local or in an object store."""
         return self._place("trajectories")

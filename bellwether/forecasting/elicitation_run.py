@@ -15,10 +15,12 @@ from typing import Any, Protocol, TypeVar
 import polars as pl
 
 from bellwether.errors import BellwetherError
+from bellwether.forecasting.conversation import PURPOSE, call_terms, forbid_tools, hold_conversation
 from bellwether.forecasting.forecaster import Forecaster
 from bellwether.forecasting.parsing import Reading, compat, read
 from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
-from bellwether.forecasting.prompt import messages, prompt_hash, repair, response_format
+from bellwether.forecasting.prompt import Message, messages, prompt_hash, repair
+from bellwether.forecasting.tools import Sources, Tools, open_sources, tool_instructions
 from bellwether.journal import CostSource, Journal, Outcome, Scope
 from bellwether.journal.rows import sum_known
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, build_request, journal_model_name
@@ -29,7 +31,6 @@ from bellwether.tables.benchmark import FORECASTS, HORIZONS
 from bellwether.tables.exports import redact_rows
 from bellwether.tables.knowledge import knowledge_columns
 
-PURPOSE = "benchmark/forecasts"
 UNREADABLE = "unreadable"
 NOT_ASKED = "not_asked"
 
@@ -66,19 +67,23 @@ class Interrupted(BellwetherError):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Planned forecast: row of the question, number of the sample (repetition), time of the forecast, and prompt."""
+    """Planned forecast: row of the question, number of the sample (repetition), time of the forecast, and prompt.
+
+    prompt: empty without a time.
+    """
 
     question: Row
     sample: int
     as_of: datetime | None
-    prompt: list[dict[str, str]]
+    prompt: list[Message]
 
 
 def list_samples(model: Model, questions: pl.DataFrame) -> list[Sample]:
     """List the samples (planned forecasts) of all questions in the release's order. questions: rows of benchmark/questions."""
     dated = questions.sort("ordinal").with_columns(as_of=forecast_instant(model.horizon))
+    further = tool_instructions(model)
     return [
-        Sample(row, sample, row["as_of"], [] if row["as_of"] is None else messages(row, row["as_of"], model.elicitation))
+        Sample(row, sample, row["as_of"], [] if row["as_of"] is None else messages(row, row["as_of"], model.elicitation, further))
         for row in dated.iter_rows(named=True)
         for sample in range(model.samples)
     ]
@@ -112,15 +117,16 @@ async def run_elicitation(
     samples = list_samples(forecaster.model, questions)
     done = 0
 
-    async def run_sample(sample: Sample) -> Row:
+    async def run_sample(sample: Sample, sources: Sources) -> Row:
         nonlocal done
-        row = await _row(forecaster.model, sample, client)
+        row = await _row(forecaster.model, sample, client, sources)
         done += 1
         progress(done, len(samples))
         return row
 
     progress(0, len(samples))
-    results = await _gather_results([run_sample(sample) for sample in samples])
+    with open_sources(forecaster.model) as sources:
+        results = await _gather_results([run_sample(sample, sources) for sample in samples])
     rows = [row for row in results if not isinstance(row, BaseException)]
     stopped = next((error for error in results if isinstance(error, Stopped)), None)
     if stopped is not None:
@@ -139,7 +145,7 @@ async def _gather_results(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | Ba
     return results
 
 
-async def _row(model: Model, sample: Sample, client: ModelClient) -> Row:
+async def _row(model: Model, sample: Sample, client: ModelClient, sources: Sources) -> Row:
     """Ask the model for one sample and return the sample's row. After an empty or unreadable answer, one repair request asks only for the
     right format.
     """
@@ -147,25 +153,32 @@ async def _row(model: Model, sample: Sample, client: ModelClient) -> Row:
     if sample.as_of is None:
         return row | {"error": "no opening time at which the forecast could be dated", "failure": NOT_ASKED}
     row |= {"prompt_hash": prompt_hash(sample.prompt)}
-    form = _format_parameters(model)
-    first = await client.ask(model, sample.prompt, purpose=PURPOSE, sample=sample.sample, parameters=form)
+    tools = _tools(model, sources, sample)
+    terms = call_terms(model, sample.sample, tools)
+    conversation = await hold_conversation(model, sample.prompt, client, terms, tools)
+    first = conversation.results[-1]
     if isinstance(first, NoAnswer):
         reading, text = read(None), ""
         row |= {"call_key": first.key, "error": first.reason, "failure": first.outcome.value}
         if not first.without_text:
-            return row | _total_usage([first])
+            return row | _total_usage(conversation.results)
     else:
         reading, text, published = _read(first), first.content, compat.read(first.content)
         row |= {"p_yes_compat": published.p_yes if published.answer else None, "repaired": False} | _answered_row(first, reading)
         if reading.problem is None:
-            return row | _total_usage([first])
+            return row | _total_usage(conversation.results)
         row |= {"error": reading.problem, "failure": _failure_kind(first, reading.problem)}
-    request = repair(sample.prompt, text, reading, model.elicitation)
-    second = await client.ask(model, request, purpose=PURPOSE, sample=sample.sample, parameters=form)
-    row |= _total_usage([first, second])
+    request = repair(conversation.messages, text, reading, model.elicitation)
+    second = await client.ask(model, request, **forbid_tools(terms))
+    row |= _total_usage([*conversation.results, second])
     if isinstance(second, Answer) and (repaired := _read(second)).problem is None:
         return row | _answered_row(second, repaired) | {"repaired": True, "error": None, "failure": None}
     return row
+
+
+def _tools(model: Model, sources: Sources, sample: Sample) -> Tools | None:
+    """Return the tools of a sample; None for a model without tools."""
+    return Tools(model, sources, sample.as_of) if model.tools and sample.as_of is not None else None
 
 
 def _read(answer: Answer) -> Reading:
@@ -175,11 +188,6 @@ def _read(answer: Answer) -> Reading:
 def _failure_kind(answer: Answer, problem: str) -> str:
     """Return the kind of failure of an unreadable answer. problem: what the parser reported."""
     return _PROBLEMS.get(problem.partition(":")[0]) or _ENDED.get(parse_ending(answer.finish_reason), UNREADABLE)
-
-
-def _format_parameters(model: Model) -> dict[str, Any] | None:
-    form = response_format(model.elicitation)
-    return None if form is None else {"response_format": form}
 
 
 def _answered_row(answer: Answer, reading: Reading) -> Row:
@@ -241,15 +249,18 @@ def _replace_surrogates(value: Any) -> Any:
 def describe_estimate(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[str, Any]:
     """Estimate calls, tokens and cost of an evaluation, for the terminal. Nothing is sent; answers already in the journal cost nothing.
 
-    Dollars are Decimals, null if the price is unknown. Repair requests are not included.
+    Dollars are Decimals, null if the price is unknown. Not included are repair requests, and of models with tools all calls but the first,
+    whose number and length are unknown.
     """
-    form = _format_parameters(model)
     samples = [sample for sample in list_samples(model, questions) if sample.as_of is not None]
-    keys = [build_request(model, sample.prompt, purpose=PURPOSE, sample=sample.sample, parameters=form).key for sample in samples]
+    with open_sources(model) as sources:
+        calls = [(sample, call_terms(model, sample.sample, _tools(model, sources, sample))) for sample in samples]
+    keys = [build_request(model, sample.prompt, **terms).key for sample, terms in calls]
     stored = journal.answers(keys) if journal.exists() else {}
     average = _tokens_per_answer(journal, journal_model_name(model)) if journal.exists() else None
     prompts = [sample.prompt for sample, key in zip(samples, keys, strict=True) if key not in stored]
-    expected = estimate(model, prompts, parameters={**model.request_parameters, **(form or {})}, completion_tokens=average)
+    parameters = calls[0][1]["parameters"] if calls else {}
+    expected = estimate(model, prompts, parameters={**model.request_parameters, **parameters}, completion_tokens=average)
     return {
         "questions": questions.height,
         "answered already": len(samples) - len(prompts),

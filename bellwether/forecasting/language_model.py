@@ -25,8 +25,6 @@ METHOD = "1"
 class LanguageModel:
     """Forecaster that calls a model of the registry."""
 
-    kind = "language_model"
-
     def __init__(self, model: Model) -> None:
         self.model = model
 
@@ -34,6 +32,11 @@ class LanguageModel:
     def name(self) -> str:
         """Name of the model in the registry."""
         return self.model.name
+
+    @property
+    def kind(self) -> str:
+        """Method of forecasting: `tool_model` if the model may call tools, else `language_model`."""
+        return "tool_model" if self.model.tools else "language_model"
 
     @property
     def description(self) -> str:
@@ -52,10 +55,15 @@ class LanguageModel:
 
     @property
     def version(self) -> str:
-        """Hash of everything that determines the forecasts: model, parameters, prompt, parser, and how samples are combined."""
+        """Hash of everything that determines the forecasts: model, parameters, prompt, parser, tools with their corpus, and how samples are combined."""
         model = self.model
         how = (model.elicitation, model.samples, model.combine, model.horizon)
-        text = json.dumps([METHOD, PROMPT_VERSION, PARSER_VERSION, model.model, model.request_parameters, how], sort_keys=True, default=str)
+        parts = [METHOD, PROMPT_VERSION, PARSER_VERSION, model.model, model.request_parameters, how]
+        if model.tools:
+            from bellwether.forecasting.tools import describe_tools
+
+            parts += describe_tools(model)
+        text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:

@@ -24,11 +24,13 @@ VERSION = "1"
 #: Number of final characters of its answer that a model sees in the repair conversation.
 LONGEST_SHOWN = 2_000
 
-Message = dict[str, str]
+Message = dict[str, Any]
 
 
-def messages(question: Mapping[str, Any], as_of: datetime, elicitation: Elicitation = "tags") -> list[Message]:
-    """Build the system and user messages for a question. as_of: time of the forecast, with UTC offset. elicitation: name of the protocol.
+def messages(question: Mapping[str, Any], as_of: datetime, elicitation: Elicitation = "tags", further: str = "") -> list[Message]:
+    """Build the system and user messages for a question.
+
+    as_of: time of the forecast, with UTC offset. elicitation: name of the protocol. further: end of the instructions.
 
     question: row of benchmark/questions, of which `source`, `market_id`, `question` and `description` are used.
     Raises `ConfigError` for a time without an offset.
@@ -45,7 +47,7 @@ Description:
 {description}
 
 Predict whether the outcome will be "yes" or "no"."""
-    return [{"role": "system", "content": protocol(elicitation).instructions}, {"role": "user", "content": prompt}]
+    return [{"role": "system", "content": protocol(elicitation).instructions + further}, {"role": "user", "content": prompt}]
 
 
 def response_format(elicitation: Elicitation) -> dict[str, Any] | None:

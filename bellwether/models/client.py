@@ -33,6 +33,7 @@ from bellwether.journal import (
 )
 from bellwether.journal.journal import this_process
 from bellwether.journal.limits import renewing
+from bellwether.journal.records import Records
 from bellwether.models.attempt_outcomes import AttemptResult, NextStep, decide_next_step
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
@@ -235,6 +236,10 @@ class ModelClient:
                     return await self._record_failure(call, result)
                 case stored:
                     return await self._reuse(scheduler, stored)
+
+    async def record_once(self, kind: str, subject: str, make: Callable[[], bytes], number: int = 0) -> bytes:
+        """Return the bytes of a record of the journal, computed with `make` in a thread and stored if they are missing; see `Records.once`."""
+        return await self._do(Records(self._journal, self._run).once, kind, subject, make, number)
 
     def _scheduler(self, model: Model) -> Scheduler:
         """Return the limits and state of a model's calls, created at its first call."""

@@ -17,6 +17,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Elicitation = Literal["tags", "json"]
 Combine = Literal["mean", "median"]
 Horizon = Literal["1h", "6h", "24h", "7d", "open"]
+ToolName = Literal["search", "prices"]
 Dollars = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
 #: Parameters set by a field of the entry, or by the protocol.
@@ -80,6 +81,9 @@ class Model(BaseModel):
     horizon: Horizon = Field(
         "24h", description="date of the forecast: this long before the close, but not before the opening; open: at the opening"
     )
+    tools: tuple[ToolName, ...] = Field((), description="tools that the model may call before it answers: search (in `corpus`), prices")
+    corpus: StrictStr | None = Field(None, min_length=1, description="file of documents; a relative path is in <home>/<world>/corpora")
+    steps: StrictInt = Field(8, ge=1, le=50, description="maximum answers with tool calls")
 
     @model_validator(mode="before")
     @classmethod
@@ -144,6 +148,8 @@ class Model(BaseModel):
             raise ValueError("cutoff_source is given without knowledge_cutoff")
         if (self.input_price is None) != (self.output_price is None):
             raise ValueError("input_price and output_price are given both or neither")
+        if ("search" in self.tools) != (self.corpus is not None):
+            raise ValueError("corpus and the tool search are given both or neither")
         if self.provider in (SANDBOX, LOCAL) and self.api_base is not None:
             raise ValueError(f"api_base is given for a model of {self.provider}, which has its own address; write openai/{self.id}")
         return self

@@ -204,7 +204,7 @@ def _calibration(material: ReleaseData) -> list[Part]:
     if not rows:
         return [Note("The warehouse has no reliability diagrams of this release.")]
     ranked = material.board["forecaster"].to_list()
-    language_models = material.board.filter(pl.col("kind") == "language_model")["forecaster"].to_list()
+    language_models = material.board.filter(pl.col("kind").is_in(["language_model", "tool_model"]))["forecaster"].to_list()
     rows.sort(key=lambda row: ranked.index(row["name"]) if row["name"] in ranked else len(ranked))
     title = "Reliability diagrams; shaded: where calibrated forecasts would lie"
     return [charts.reliability(title, rows, material.colours, (language_models or ranked)[:3])]

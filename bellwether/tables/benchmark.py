@@ -266,7 +266,9 @@ LEADERBOARD = Table(
         Column("n_clusters", pl.Int64(), "number of independent clusters among the forecasts"),
         Column("unranked_because", TEXT, "why there is no rank; null if ranked", nullable=True),
         Column(
-            "kind", TEXT, "market_price, base_rate, constant, random or language_model; unregistered if it is no longer in the registry"
+            "kind",
+            TEXT,
+            "market_price, base_rate, constant, random, language_model or tool_model; unregistered if it is no longer in the registry",
         ),
         Column("questions_digest", TEXT, "SHA-256 of the release's questions", nullable=True),
         KNOWN_AT,
