@@ -214,6 +214,7 @@ def reliability(
     outs={
         "leaderboard": dg.AssetOut(key=["benchmark", "leaderboard"], metadata=FOLLOW_INPUTS, is_required=False),
         "comparisons": dg.AssetOut(key=["benchmark", "comparisons"], kinds={"numpy"}, metadata=FOLLOW_INPUTS, is_required=False),
+        "ensembles": dg.AssetOut(key=["benchmark", "ensembles"], kinds={"numpy"}, metadata=FOLLOW_INPUTS, is_required=False),
     },
     ins={
         "scores": dg.AssetIn(key("benchmark/scores")),
@@ -226,8 +227,8 @@ def reliability(
 def ranking(
     context: dg.AssetExecutionContext, config: ScoreConfig, scores: Slice, forecasts: Slice, questions: Slice
 ) -> Iterator[dg.MaterializeResult[pl.DataFrame]]:
-    """Compare the forecasters of a release in pairs, and rank them by Brier score."""
-    from bellwether.calibration.scores import compare_forecasters, comparison_table
+    """Compare the forecasters of a release in pairs, rank them by Brier score, and score the means of the language models' forecasts."""
+    from bellwether.calibration.scores import compare_forecasters, comparison_table, score_ensembles
     from bellwether.calibration.scores import leaderboard as rank
 
     if not scores.files:
@@ -256,6 +257,10 @@ def ranking(
         pairs = comparison_table(comparison, release=context.partition_key, known_at=known_at)
         counts = {"pairs": pairs.height, "differ": pairs.filter(pl.col("p_holm") <= 0.05).height}
         yield dg.MaterializeResult(key("benchmark/comparisons"), counts, value=pairs)
+    if key("benchmark/ensembles") in context.selected_asset_keys:
+        members = [name for name in answers["forecaster"].unique().sort() if kinds[name] == "language_model"]
+        means = score_ensembles(answers, questions_of_release, members, clusters=config.clusters, seed=config.seed)
+        yield dg.MaterializeResult(key("benchmark/ensembles"), {"members": len(members)}, value=means)
 
 
 def _leaderboard_counts(frame: pl.DataFrame) -> dict[str, int | float]:

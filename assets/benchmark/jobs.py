@@ -21,7 +21,7 @@ EVALUATE = dg.define_asset_job(
     description="Make and score the forecasts of one forecaster on one release.",
 )
 #: The ranking of a release.
-RANKING_TABLES = ("benchmark/leaderboard", "benchmark/comparisons")
+RANKING_TABLES = ("benchmark/leaderboard", "benchmark/comparisons", "benchmark/ensembles")
 RANK = dg.define_asset_job(
     "rank",
     select(*RANKING_TABLES, "benchmark/dataset_analysis", "benchmark/report"),

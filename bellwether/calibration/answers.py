@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 import polars as pl
 
 from bellwether.errors import ScoringError
+from bellwether.replay.rules.ruleset import rules_for
 from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS
 from bellwether.tables.knowledge import could_know, days_from_cutoff
 from bellwether.tables.schema import TIME
@@ -26,6 +27,9 @@ ALL = "all"
 COULD_KNOW = "could_know"
 
 _DAY = 86_400_000_000
+
+#: Maximum age of a market price at the time of the forecast; an older one is stale and not compared with.
+MAX_PRICE_AGE = timedelta(days=1)
 
 #: Scopes by days from the forecast to the close: name, and maximum of days.
 _HORIZON_SCOPES = (("horizon:<=1d", 1.0), ("horizon:1d-7d", 7.0), ("horizon:7d-30d", 30.0), ("horizon:>30d", float("inf")))
@@ -64,7 +68,8 @@ class Answers:
             "settled_at",
             cluster=CLUSTERS[clusters].rank("dense").cast(pl.Int64) - 1,
             y=pl.col("ground_truth") == "yes",
-            **{f"price_{name}": pl.col(f"price_{name}").cast(pl.Float64) for name in HORIZONS},
+            fee_rate=_taker_rates(questions),
+            **{f"{column}_{name}": pl.col(f"{column}_{name}").cast(pl.Float64) for column in ("price", "bid", "ask") for name in HORIZONS},
             **{f"price_{name}_at": pl.col(f"price_{name}_at") for name in HORIZONS},
         )
         return cls(columns, combine_samples(forecasts))
@@ -77,18 +82,26 @@ class Answers:
     def sheet(self, forecaster: str) -> pl.DataFrame:
         """Return one row per question of the release, in its order, with the forecaster's forecast.
 
-        In addition to the columns of `questions`: p and answer (null without a forecast), as_of, market (the latest market price known at as_of),
-        knowledge_cutoff, could_know (by the row or the cutoff) and days_from_cutoff.
+        In addition to the columns of `questions`: p and answer (null without a forecast), as_of, market (the latest price at most `MAX_PRICE_AGE`
+        before as_of), sell and buy (proceeds and cost of a contract of yes at its quotes, after the taker fee, in dollars), knowledge_cutoff, could_know (by the row or the cutoff) and days_from_cutoff.
         """
         rows = self.combined.filter(pl.col("forecaster") == forecaster)
         cutoff: datetime | None = rows.select(pl.col("cutoff").max()).item() if rows.height else None
         joined = self.questions.join(rows.drop("forecaster", "cutoff"), on="id", how="left", maintain_order="left")
-        return joined.with_columns(
-            market=_market_price(),
+        return _add_market(joined).with_columns(
             knowledge_cutoff=pl.lit(cutoff, TIME),
             could_know=could_know(cutoff) | pl.col("said_could_know").fill_null(False),
             days_from_cutoff=days_from_cutoff(cutoff),
         ).drop("said_could_know")
+
+    def average(self, members: Sequence[str]) -> pl.DataFrame:
+        """Return one row per question of the release, in its order, with the mean forecast of the members that count on it.
+
+        In addition to the columns of `questions`: p (null without a forecast), as_of (the latest), market, sell and buy as in `sheet`.
+        """
+        counting = [self.sheet(name).filter(pl.col("p").is_not_null() & ~pl.col("could_know")).select("id", "p", "as_of") for name in members]
+        means = pl.concat(counting).group_by("id").agg(pl.col("p").mean(), pl.col("as_of").max())
+        return _add_market(self.questions.join(means, on="id", how="left", maintain_order="left"))
 
 
 #: Probability of the samples of a question, grouped rows of benchmark/forecasts: their mean or median, by the column `combine`.
@@ -167,11 +180,31 @@ def _refuse_rows(frame: pl.DataFrame, bad: pl.Expr, shown_columns: tuple[str, ..
         )
 
 
-def _market_price() -> pl.Expr:
-    """Return an expression for the latest recorded market price at or before as_of; null if missing."""
+def _add_market(sheet: pl.DataFrame) -> pl.DataFrame:
+    """Add the columns market, sell and buy to forecasts with the columns of `Answers.questions` and as_of."""
+    bid, ask, rate = _at_forecast("bid"), _at_forecast("ask"), pl.col("fee_rate")
+    return sheet.with_columns(market=_at_forecast("price"), sell=bid - rate * bid * (1 - bid), buy=ask + rate * ask * (1 - ask))
+
+
+def _at_forecast(column: str) -> pl.Expr:
+    """Return an expression for the price, or a side of its book, of the latest price at or before as_of; null if missing or stale."""
+    age = {name: pl.col("as_of") - pl.col(f"price_{name}_at") for name in HORIZONS}
     at = {
-        name: pl.when(pl.col(f"price_{name}").is_not_null() & (pl.col(f"price_{name}_at") <= pl.col("as_of"))).then(f"price_{name}_at")
+        name: pl.when(pl.col(f"price_{name}").is_not_null() & (age[name] >= timedelta(0)) & (age[name] <= MAX_PRICE_AGE)).then(
+            f"price_{name}_at"
+        )
         for name in HORIZONS
     }
     latest = pl.max_horizontal(*at.values())
-    return pl.coalesce(*(pl.when(instant == latest).then(f"price_{name}") for name, instant in at.items()))
+    return pl.coalesce(*(pl.when(instant == latest).then(f"{column}_{name}") for name, instant in at.items()))
+
+
+def _taker_rates(questions: pl.DataFrame) -> pl.Series:
+    """Return the rate of the venue's general taker fee, in dollars per contract and P (1 - P), at the close of each question; null without a book."""
+    quoted = pl.any_horizontal(pl.col(f"bid_{name}").is_not_null() for name in HORIZONS)
+    ordered = questions.sort("ordinal", "id").select("source", quoted=quoted, day=pl.col("close_time").dt.date())
+    rates = {
+        (venue, day): float(rules_for(venue, day).fees["quadratic"].taker)
+        for venue, day in ordered.filter("quoted").select("source", "day").unique().iter_rows()
+    }
+    return pl.Series("fee_rate", [rates.get((venue, day)) for venue, _, day in ordered.iter_rows()], dtype=pl.Float64)

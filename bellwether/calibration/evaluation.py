@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from bellwether.calibration.added_value import AddedValue, bet
 from bellwether.calibration.bootstrap import (
     FEW_CLUSTERS,
     MIN_CLUSTERS,
@@ -26,7 +27,7 @@ from bellwether.calibration.calibration_test import calibration_tests
 from bellwether.calibration.clusters import Clusters, Labels
 from bellwether.calibration.forecasts import Bools, Floats, Forecasts
 from bellwether.calibration.formulas import compute_metrics, metric_terms
-from bellwether.calibration.metrics import METRICS, NO_INTERVAL, SKILLS
+from bellwether.calibration.metrics import AGAINST_MARKET, METRICS, NO_INTERVAL, SKILLS
 from bellwether.errors import ScoringError
 
 
@@ -126,15 +127,18 @@ def evaluate(
 def evaluate_forecasts(forecasts: Forecasts, clusters: Clusters | None, asked: int, plan: Inference) -> Scores:
     """Score validated forecasts as `evaluate` does. asked: total number of questions."""
     values = {name: None if np.isnan(value) else value for name, value in compute_metrics(forecasts, clusters).items()}
-    bounds = {} if clusters is None else _intervals(forecasts, clusters, plan)
+    added = AddedValue.of(forecasts)
+    bounds = {} if clusters is None else _intervals(forecasts, added, clusters, plan)
     tests = {} if clusters is None else calibration_tests(forecasts, clusters, plan)
     size = len(forecasts)
     values["coverage"] = size / asked if asked else None
     estimates: dict[str, Estimate] = {}
     for name in METRICS:
         value, bound, test = values[name], bounds.get(name), tests.get(name)
-        if name in SKILLS and value is not None and _count_clusters(name, forecasts, clusters) < MIN_CLUSTERS:
+        if name in (*SKILLS, *AGAINST_MARKET) and value is not None and _count_clusters(name, forecasts, clusters) < MIN_CLUSTERS:
             estimates[name] = Estimate(None, reason=FEW_CLUSTERS)
+        elif value is None and name in ("encompassing", "pool_weight", "pool_gain") and added.reason is not None:
+            estimates[name] = Estimate(None, reason=added.reason)
         elif bound is not None:
             estimates[name] = Estimate(value, bound.lower, bound.upper, reason=bound.reason)
         else:
@@ -145,9 +149,9 @@ def evaluate_forecasts(forecasts: Forecasts, clusters: Clusters | None, asked: i
     return Scores(size, 0 if clusters is None else clusters.count, estimates)
 
 
-def _intervals(forecasts: Forecasts, clusters: Clusters, plan: Inference) -> dict[str, Bounds]:
+def _intervals(forecasts: Forecasts, added: AddedValue, clusters: Clusters, plan: Inference) -> dict[str, Bounds]:
     """Compute the interval of every metric that has one and is defined on these forecasts, by name."""
-    terms = [metric_terms(forecasts, y) for y in (forecasts.y, *_possible_outcomes(forecasts))]
+    terms = [metric_terms(forecasts, y) | added.terms(y) for y in (forecasts.y, *_possible_outcomes(forecasts))]
     statistics = {
         name: _statistic(terms, (name,), coefficient=-1.0 if name in SKILLS else 1.0, offset=1.0 if name in SKILLS else 0.0)
         for name in terms[0]
@@ -158,6 +162,9 @@ def _intervals(forecasts: Forecasts, clusters: Clusters, plan: Inference) -> dic
     if bounds["brier_skill"].reason is None and rarer < MIN_CLUSTERS:
         # The base rate of the outcomes is the reference; where one outcome is that rare, intervals do not have their nominal coverage.
         bounds["brier_skill"] = Bounds(bounds["brier_skill"].value, reason=f"the rarer outcome is in {explain_few_clusters(rarer)}")
+    weight = bounds["pool_weight"]
+    gains = (None if end is None else added.gain(end) for end in (weight.value, weight.lower, weight.upper))
+    bounds["pool_gain"] = replace(weight, **dict(zip(("value", "lower", "upper"), gains, strict=True)))
     if forecasts.is_binary:
         macro_f1 = _statistic(terms, ("f1_yes", "f1_no"), coefficient=0.5)
         bounds["macro_f1"] = bootstrap([macro_f1], forecasts.weight, clusters, plan)[0]
@@ -179,7 +186,14 @@ def _statistic(
     return Statistic(numerators, denominators, (coefficient,) * len(names), offset)
 
 
+def find_used(metric: str, forecasts: Forecasts) -> Bools:
+    """Return a mask of the forecasts behind a metric, bool (N,): those with a price or a paper bet, or all."""
+    if metric == "paper_return":
+        return bet(forecasts, forecasts.y)[1] > 0
+    return ~np.isnan(forecasts.market) if metric in AGAINST_MARKET else np.ones(len(forecasts), dtype=bool)
+
+
 def _count_clusters(metric: str, forecasts: Forecasts, clusters: Clusters | None) -> int:
     """Count the clusters of the forecasts behind a metric. Without clusters every forecast counts as one."""
-    used = ~np.isnan(forecasts.market) if metric == "skill_vs_market" else np.ones(len(forecasts), dtype=bool)
+    used = find_used(metric, forecasts)
     return int(used.sum()) if clusters is None else clusters.take(used).count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,7 @@ class Forecasts:
         decision: bool (N,), True for a decision of yes.
         market: float64 (N,), the market's price of yes at the comparison horizon, NaN without a price.
         weight: float64 (N,), weight of each forecast; positive.
+        sell, buy: float64 (N,), proceeds of selling and cost of buying a contract of yes at the market, after fees, in dollars; NaN without a quote.
     """
 
     p: Floats
@@ -37,6 +38,8 @@ class Forecasts:
     decision: Bools
     market: Floats
     weight: Floats
+    sell: Floats
+    buy: Floats
 
     @classmethod
     def of(
@@ -47,11 +50,13 @@ class Forecasts:
         answer: Sequence[Any] | NDArray[Any] | None = None,
         market: ArrayLike | None = None,
         weights: ArrayLike | None = None,
+        sell: ArrayLike | None = None,
+        buy: ArrayLike | None = None,
     ) -> Forecasts:
         """Build forecasts from columns of equal length, which are validated.
 
         `y` contains 0 and 1 (or booleans), or shares of yes in between. `answer` contains "yes", "no" or None per forecast; the decision is the
-        answer if given, else p >= 0.5. `market` may contain NaN. `weights` are positive. Raises `ScoringError` with the column, the index and the
+        answer if given, else p >= 0.5. `market`, `sell` and `buy` may contain NaN. `weights` are positive. Raises `ScoringError` with the column, the index and the
         value of the first invalid entry.
         """
         probability = _column("p", p)
@@ -65,7 +70,8 @@ class Forecasts:
         _check(
             "weights", weight, (weight > 0) & np.isfinite(weight), "give a positive, finite weight; leave out forecasts that do not count"
         )
-        return cls(probability, outcome, _decide(probability, answer), price, weight)
+        sides = (np.full(size, np.nan) if side is None else _column(name, side, size) for name, side in (("sell", sell), ("buy", buy)))
+        return cls(probability, outcome, _decide(probability, answer), price, weight, *sides)
 
     def __len__(self) -> int:
         return len(self.p)
@@ -77,7 +83,7 @@ class Forecasts:
 
     def take(self, rows: Ints | Bools) -> Forecasts:
         """Return the forecasts at `rows` (a mask, or indices, which may repeat)."""
-        return Forecasts(self.p[rows], self.y[rows], self.decision[rows], self.market[rows], self.weight[rows])
+        return Forecasts(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 def _column(name: str, values: ArrayLike, size: int | None = None) -> Floats:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bellwether.calibration.added_value import AddedValue
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.forecasts import BINS, Bools, Floats, Forecasts, Ints, bin_index
 from bellwether.calibration.metrics import ESTIMATED, SKILLS
@@ -39,12 +40,14 @@ def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None) -> d
     if not len(forecasts):
         return values
     ordered, sums, weight = SortedForecasts.of(forecasts), sum_bins(forecasts), forecasts.weight
-    for name, (numerator, denominator) in metric_terms(forecasts, forecasts.y).items():
+    added = AddedValue.of(forecasts)
+    for name, (numerator, denominator) in (metric_terms(forecasts, forecasts.y) | added.terms(forecasts.y)).items():
         whole = (weight * denominator).sum()
         if whole > 0:
             rate = (weight * numerator).sum() / whole
             values[name] = float(1 - rate if name in SKILLS else rate)
     values["macro_f1"] = (values["f1_yes"] + values["f1_no"]) / 2
+    values["pool_gain"] = added.gain(values["pool_weight"])
     values["ece"] = float(np.abs(sums.p - sums.yes).sum() / weight.sum())
     values["smece"] = smooth_error(ordered)
     return (

@@ -72,6 +72,30 @@ _METRICS = (
         "improvement over the latest market price at the forecast's as_of; null without a price or when the market made no error",
     ),
     (
+        "encompassing",
+        Better.HIGHER,
+        "c of y ~ logistic(a + b logit q + c logit p), q the market's price, both clipped to [0.01, 0.99]",
+        "what the forecast knows beyond the price: at 0 the price encompasses it; null for copies of the price and for separated outcomes",
+    ),
+    (
+        "pool_weight",
+        Better.HIGHER,
+        "w = sum (p - q)(y - q) / sum (p - q)^2",
+        "weight of the forecast in the pool w p + (1 - w) q with the least Brier score; 0 adds nothing to the price; null for copies of it",
+    ),
+    (
+        "pool_gain",
+        Better.HIGHER,
+        "brier of q - brier of v p + (1 - v) q, v = w bounded to [0, 1]",
+        "reduction of the price's Brier score by the best pool; biased upwards, with the interval of pool_weight",
+    ),
+    (
+        "paper_return",
+        Better.HIGHER,
+        "sum of profits / sum of costs of one contract per question where p is above the cost of yes or 1 - p above the cost of no",
+        "return of betting the difference to the market at the recorded quotes, after spread and taker fee; null without bets",
+    ),
+    (
         "log_loss",
         Better.LOWER,
         "-mean (y ln p + (1 - y) ln(1 - p)), p clipped to [1e-15, 1 - 1e-15]",
@@ -146,6 +170,9 @@ ESTIMATED: tuple[str, ...] = tuple(name for name in METRICS if name != "coverage
 
 #: Metrics relative to the score of another forecast. They have no value with fewer clusters than an interval needs.
 SKILLS: tuple[str, ...] = ("brier_skill", "skill_vs_half", "skill_vs_market")
+
+#: Metrics that compare with the market's price and need one.
+AGAINST_MARKET: tuple[str, ...] = ("skill_vs_market", "encompassing", "pool_weight", "pool_gain", "paper_return")
 
 #: Calibration errors that chance alone makes positive. They have a mean and a p-value under calibration instead of an interval.
 TESTED: tuple[str, ...] = ("ece", "smece", "murphy_reliability", "corp_miscalibration")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -14,17 +14,21 @@ from bellwether.calibration.answers import ALL, COULD_KNOW, Answers, ClusterUnit
 from bellwether.calibration.bootstrap import FEW_CLUSTERS, MIN_CLUSTERS, Inference
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.comparison import Comparison, Loss, Panel, compare_panel
-from bellwether.calibration.evaluation import Scores, evaluate_forecasts
+from bellwether.calibration.evaluation import Scores, evaluate_forecasts, find_used
 from bellwether.calibration.forecasts import Forecasts
+from bellwether.calibration.metrics import AGAINST_MARKET
 from bellwether.calibration.reliability import bins_of
 from bellwether.errors import ScoringError
-from bellwether.tables.benchmark import COMPARISONS, LEADERBOARD, RELIABILITY, SCORES
+from bellwether.tables.benchmark import COMPARISONS, ENSEMBLES, LEADERBOARD, RELIABILITY, SCORES
 
 #: Version of the scoring rules; raise it with every change of a number on the same forecasts.
-RULES = "strict/4"
+RULES = "strict/5"
 
 #: Minimum coverage of a ranked forecaster; unanswered questions are rarely a random sample.
 COVERAGE_FLOOR = 0.9
+
+#: Factor of the logit of the extremised mean: the square root of 3.
+EXTREMISING = 3**0.5
 
 
 def score(
@@ -77,6 +81,35 @@ def reliability(
         bins = bins_of(_forecasts(counting), _clusters(counting))
         rows += [stamp | {"forecaster": name} | row for row in bins.iter_rows(named=True)]
     return RELIABILITY.validate(RELIABILITY.frame(rows).sort(RELIABILITY.order))
+
+
+def score_ensembles(
+    forecasts: pl.DataFrame,
+    questions: pl.DataFrame,
+    members: Sequence[str],
+    *,
+    clusters: ClusterUnit = "cluster",
+    seed: int = Inference().seed,
+) -> pl.DataFrame:
+    """Compute the metrics of the mean of all forecasts of a release, and of the extremised mean: table benchmark/ensembles.
+
+    A member counts where it has a forecast and could not have known the outcome. The extremised mean has `EXTREMISING` times the logit of the mean
+    (Neyman and Roughgarden, 2022). No rows with fewer than two members. Arguments and errors are otherwise those of `score`.
+    """
+    answers = Answers.of(forecasts, questions, clusters)
+    if len(members) < 2:
+        return ENSEMBLES.empty()
+    sheet = answers.average(members).filter(pl.col("p").is_not_null()).with_columns(answer=pl.lit(None, pl.String))
+    odds = (pl.col("p") / (1 - pl.col("p"))) ** EXTREMISING
+    extremised = pl.when(pl.col("p") < 1).then(odds / (1 + odds)).otherwise(pl.col("p"))
+    stamp = _stamp(forecasts, questions, None) | {"seed": seed, "members": len(members), "n_questions": questions.height}
+    rows: list[Mapping[str, Any]] = []
+    for name, part in (("mean", sheet), ("extremised mean", sheet.with_columns(p=extremised))):
+        scored, grouped = _forecasts(part), _clusters(part)
+        scores = evaluate_forecasts(scored, grouped, questions.height, Inference(replicates=0, seed=seed))
+        rows += [stamp | {"ensemble": name} | row for row in _rows(scores, scored, grouped)]
+    names = ENSEMBLES.names
+    return ENSEMBLES.validate(ENSEMBLES.frame([{name: row[name] for name in names} for row in rows]).sort(ENSEMBLES.order))
 
 
 def compare_forecasters(
@@ -178,14 +211,13 @@ def _score_part(scope: str, part: pl.DataFrame, plan: Inference) -> Iterator[dic
 
 def _rows(scores: Scores, forecasts: Forecasts, clusters: Clusters) -> Iterator[dict[str, Any]]:
     """Yield a row per metric."""
-    priced = ~np.isnan(forecasts.market)
     for metric, estimate in scores.items():
-        with_price = metric == "skill_vs_market"
+        used = find_used(metric, forecasts) if metric in AGAINST_MARKET else None
         yield {
             "metric": metric,
             **asdict(estimate),
-            "n": int(priced.sum()) if with_price else scores.n,
-            "n_clusters": clusters.take(priced).count if with_price else scores.n_clusters,
+            "n": scores.n if used is None else int(used.sum()),
+            "n_clusters": scores.n_clusters if used is None else clusters.take(used).count,
         }
 
 
@@ -200,7 +232,8 @@ def _clusters(rows: pl.DataFrame) -> Clusters:
 
 
 def _forecasts(rows: pl.DataFrame) -> Forecasts:
-    return Forecasts.of(rows["p"].to_numpy(), rows["y"].to_numpy(), answer=rows["answer"].to_list(), market=rows["market"].to_numpy())
+    columns = {name: rows[name].to_numpy() for name in ("market", "sell", "buy")}
+    return Forecasts.of(rows["p"].to_numpy(), rows["y"].to_numpy(), answer=rows["answer"].to_list(), **columns)
 
 
 def _rank_certainty(comparison: Comparison | None) -> pl.DataFrame:

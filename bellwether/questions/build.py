@@ -96,7 +96,7 @@ def build(release: Release, markets: pl.LazyFrame, prices: pl.LazyFrame) -> pl.D
         cluster=pl.concat_str("venue", pl.coalesce(f"{release.cluster}_id", "market_id"), separator=":"),
         open_time="open_time",
         settled_at="settled_at",
-        **{column: pl.col(column) for name in HORIZONS for column in (f"price_{name}", f"price_{name}_at")},
+        **{column: pl.col(column) for name in HORIZONS for column in (f"price_{name}", f"price_{name}_at", f"bid_{name}", f"ask_{name}")},
         **{column: pl.col(column) for prefix in BASE_RATES for column in (f"{prefix}_n", f"{prefix}_yes", f"{prefix}_known_at")},
         ordinal=pl.col("ordinal").cast(pl.Int32),
         version=pl.lit(release.number, pl.Int32),
@@ -178,17 +178,21 @@ def _add_prices(facts: pl.DataFrame, prices: pl.LazyFrame) -> pl.DataFrame:
     quotes = (
         prices.join(bounds, on=ROW, how="inner")
         .filter((pl.col("at") <= pl.col("close_time")) & (pl.col("at") >= pl.col("open_time")).fill_null(True))
-        .select(*ROW, "at", "close_time", "known_at", price=pl.coalesce(middle, "last"))
+        .select(*ROW, "at", "close_time", "known_at", "bid", "ask", price=pl.coalesce(middle, "last"))
         .collect()
     )
     for name, hours in HORIZONS.items():
         latest = (
             quotes.filter(pl.col("at") <= pl.col("close_time") - pl.duration(hours=hours))
             .group_by(ROW)
-            .agg(pl.col("price", "at", "known_at").sort_by("at").last())
+            .agg(pl.col("price", "at", "known_at", "bid", "ask").sort_by("at").last())
         )
         quoted = latest.filter(pl.col("price").is_not_null()).select(
-            *ROW, pl.col("price").alias(f"price_{name}"), pl.col("at").alias(f"price_{name}_at"), price_known_at="known_at"
+            *ROW,
+            pl.col("price").alias(f"price_{name}"),
+            pl.col("at").alias(f"price_{name}_at"),
+            *(pl.when(pl.col("bid") <= pl.col("ask")).then(side).alias(f"{side}_{name}") for side in ("bid", "ask")),
+            price_known_at="known_at",
         )
         facts = (
             facts.join(quoted, on=ROW, how="left")

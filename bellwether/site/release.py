@@ -161,6 +161,13 @@ def _leaderboard(material: ReleaseData) -> list[Part]:
                 2,
                 reference=0.0,
             ),
+            estimate_column(
+                f"Adds to the market {columns.LEVEL}",
+                "pool_weight",
+                "weight of the forecast in the best mixture with the market price; 0 adds nothing to the price",
+                2,
+                reference=0.0,
+            ),
             build_column("Cost", lambda row: columns.cost(row["cost"]), "dollars per question, of all samples", numeric=True),
             build_column(
                 "Coverage", lambda row: percent(rounded_down(row["coverage"]), 1), columns.definition(_BOARD, "coverage"), numeric=True

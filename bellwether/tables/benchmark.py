@@ -15,7 +15,7 @@ RULES = Column("rules", TEXT, "version of the rules that made the row")
 HORIZONS: dict[str, int] = {"1h": 1, "6h": 6, "24h": 24, "7d": 168}
 
 
-def _horizon_columns(name: str, hours: int) -> tuple[Column, Column]:
+def _horizon_columns(name: str, hours: int) -> tuple[Column, ...]:
     return (
         Column(
             f"price_{name}",
@@ -25,6 +25,10 @@ def _horizon_columns(name: str, hours: int) -> tuple[Column, Column]:
             nullable=True,
         ),
         Column(f"price_{name}_at", TIME, f"time of that price, at or before {hours} h before close", UTC, nullable=True),
+        *(
+            Column(f"{side}_{name}", PRICE, f"{side} at the time of that price; null without a book", DOLLARS, nullable=True)
+            for side in ("bid", "ask")
+        ),
     )
 
 
@@ -78,7 +82,7 @@ QUESTIONS = Table(
     partitioned_by=("release",),
     sort=("release", "ordinal"),
     mart=True,
-    version="2",
+    version="3",
 )
 
 #: Columns of a model's forecast; null for other forecasters.
@@ -187,6 +191,23 @@ SCORES = Table(
     version="4",
 )
 
+ENSEMBLES = Table(
+    name="benchmark/ensembles",
+    row="One metric of a mean of the language models' forecasts on one release, with its interval.",
+    columns=(
+        RELEASE,
+        Column("ensemble", TEXT, "mean, or extremised mean: the logit of the mean times the square root of 3"),
+        Column("members", pl.Int64(), "number of forecasters in the mean"),
+        *(column for column in SCORES.columns if column.name in ("metric", "value", "lower", "upper", "reason")),
+        *(column for column in SCORES.columns if column.name in ("n", "n_questions", "n_clusters", "seed")),
+        KNOWN_AT,
+        RULES,
+    ),
+    key=("release", "ensemble", "metric"),
+    partitioned_by=("release",),
+    mart=True,
+)
+
 RELIABILITY = Table(
     name="benchmark/reliability",
     row="One bin of a forecaster's reliability diagram on one release.",
@@ -225,7 +246,7 @@ RELIABILITY = Table(
     version="3",
 )
 
-_RANKED_METRICS = ("brier", "brier_skill", "skill_vs_market", "log_loss", "roc_auc", "accuracy")
+_RANKED_METRICS = ("brier", "brier_skill", "skill_vs_market", "pool_weight", "log_loss", "roc_auc", "accuracy")
 
 
 def _metric_columns(metric: str) -> tuple[Column, ...]:
@@ -278,7 +299,7 @@ LEADERBOARD = Table(
     partitioned_by=("release",),
     sort=("release", "rank", "forecaster"),
     mart=True,
-    version="5",
+    version="6",
 )
 
 COMPARISONS = Table(
@@ -330,4 +351,4 @@ DATASET_ANALYSIS = Table(
     version="2",
 )
 
-TABLES = (QUESTIONS, FORECASTS, SCORES, RELIABILITY, LEADERBOARD, COMPARISONS, DATASET_ANALYSIS)
+TABLES = (QUESTIONS, FORECASTS, SCORES, ENSEMBLES, RELIABILITY, LEADERBOARD, COMPARISONS, DATASET_ANALYSIS)

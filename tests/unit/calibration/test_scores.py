@@ -61,7 +61,9 @@ def prices(**minutes_before: float | None) -> dict[str, list[Any]]:
         (before(minutes=61), 0.001),
         (before(minutes=62), 0.006),
         (before(hours=25), 0.024),
-        (before(hours=25, seconds=1), 0.168),
+        (before(hours=25, seconds=1), None),
+            (before(hours=8 * 24 - 24), 0.168),
+            (before(hours=8 * 24 - 24 - 1), None),
         (None, None),
     ],
 )
