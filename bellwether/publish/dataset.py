@@ -22,7 +22,7 @@ from bellwether.tables.benchmark import HORIZONS, QUESTIONS
 #: Columns of a KalshiBench dataset, in its order; additional columns follow.
 SHARED = ("id", "question", "description", "category", "close_time", "ground_truth", "market_probability", "series_ticker", "source")
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
-_PRICES = tuple(f"price_{name}" for name in HORIZONS)
+_PRICES = tuple(f"{column}_{name}" for column in ("price", "bid", "ask") for name in HORIZONS)
 #: Columns of exported forecasts, by the names that `bellwether score` reads.
 _FORECASTS = {
     "forecaster": "name of the forecaster",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from bellwether.calibration import evaluate
 from bellwether.calibration.forecasts import EDGES, Forecasts, bin_index
 from bellwether.calibration.formulas import compute_metrics
-from bellwether.calibration.metrics import ESTIMATED
+from bellwether.calibration.metrics import AGAINST_MARKET, ESTIMATED
 from bellwether.calibration.sorted_forecasts import isotonic_fit, sum_explained_squares
 
 #: Multiples of 1/256 have exact complements. Only 0.5 is a threshold or an inner edge.
@@ -82,7 +83,7 @@ def test_the_order_of_the_forecasts_does_not_matter(one: Forecasts, random: obje
 
 @given(forecasts_of(DYADIC))
 def test_asking_the_opposite_question_swaps_the_classes_and_nothing_else(one: Forecasts) -> None:
-    opposite = Forecasts(1 - one.p, 1 - one.y, ~one.decision, 1 - one.market, one.weight)
+    opposite = replace(one, p=1 - one.p, y=1 - one.y, decision=~one.decision, market=1 - one.market)
     before, after = compute_metrics(one), compute_metrics(opposite)
     same = ("accuracy", "macro_f1", "brier", "brier_skill", "skill_vs_market", "log_loss", "average_confidence")
     same += ("skill_vs_half", "uncertainty", "smece", "corp_miscalibration", "corp_discrimination")
@@ -139,7 +140,7 @@ def test_the_answer_decides_where_one_was_given_and_else_half_is_a_yes() -> None
     ],
 )
 def test_what_is_undefined_is_not_a_number(p: list[float], y: list[int], answer: None, undefined: set[str]) -> None:
-    always = {"skill_vs_market", "murphy_reliability_debiased", "murphy_resolution_debiased"}  # no bin contains two forecasts
+    always = {*AGAINST_MARKET, "murphy_reliability_debiased", "murphy_resolution_debiased"}  # no bin contains two forecasts
     one_class = {"roc_auc"} if len(set(y)) == 1 else set()
     one_class |= {"average_precision"} if not any(y) else set()
     ours = compute_metrics(Forecasts.of(p, y, answer=answer))

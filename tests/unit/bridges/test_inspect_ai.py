@@ -101,7 +101,7 @@ def test_forecasts_are_read_back_and_those_that_do_not_count_are_left_out(export
         "no forecast: no answer: no tag, member or line states one",
         "the model could know the outcome",
     ]
-    assert rows["stated_at"][0] == frames.CUTOFF.isoformat()
+    assert rows["stated_at"][0] == (frames.CUTOFF + timedelta(hours=6)).isoformat()
     assert found.table.place(0) == "even-001.eval, sample 'kalshi:M0'"
 
 

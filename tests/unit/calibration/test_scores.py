@@ -62,8 +62,8 @@ def prices(**minutes_before: float | None) -> dict[str, list[Any]]:
         (before(minutes=62), 0.006),
         (before(hours=25), 0.024),
         (before(hours=25, seconds=1), None),
-            (before(hours=8 * 24 - 24), 0.168),
-            (before(hours=8 * 24 - 24 - 1), None),
+        (before(days=7), 0.168),
+        (before(days=6, hours=23), None),
         (None, None),
     ],
 )
@@ -165,7 +165,7 @@ def test_a_forecaster_that_failed_on_everything_has_rows_of_nulls() -> None:
 
 
 def test_skill_against_the_market_counts_only_questions_with_a_price_of_its_moment() -> None:
-    known, p = [ASKED - timedelta(days=2)] * 4, [0.9, 0.99, 0.2, 0.3]
+    known, p = [ASKED - timedelta(days=1)] * 4, [0.9, 0.99, 0.2, 0.3]
     asked = questions(["yes", "no", "no", "no"], price_24h=[0.8, None, 0.4, 0.5], price_24h_at=known, cluster=["a", "b", "c", "d"])
     frame = score(forecasts(p, as_of=[ASKED] * 4), asked, replicates=0)
     row = one(frame, "skill_vs_market")
@@ -184,7 +184,7 @@ def test_skill_against_the_market_counts_only_questions_with_a_price_of_its_mome
     ],
 )
 def test_a_skill_needs_three_clusters(clusters: list[str], prices: list[float | None], skills: list[str]) -> None:
-    asked = questions(["yes", "no", "no", "yes"], price_24h=prices, price_24h_at=[ASKED - timedelta(days=2)] * 4, cluster=clusters)
+    asked = questions(["yes", "no", "no", "yes"], price_24h=prices, price_24h_at=[ASKED - timedelta(days=1)] * 4, cluster=clusters)
     frame = score(forecasts([0.9, 0.1, 0.2, 0.7], as_of=[ASKED] * 4), asked, replicates=0).filter(scope="all")
     rows = {row["metric"]: row for row in frame.iter_rows(named=True) if "skill" in row["metric"]}
     assert sorted(name for name, row in rows.items() if row["value"] is not None) == skills

@@ -74,7 +74,7 @@ def forecast(forecaster: str, number: int, p_yes: float | None, **facts: Any) ->
         "forecaster": forecaster,
         "question_id": f"kalshi:M{number}",
         "sample": 0,
-        "as_of": CUTOFF,
+        "as_of": CUTOFF + timedelta(days=number, hours=6),
         "answer": answer,
         "confidence": None if p_yes is None else p_yes if answer == "yes" else 1 - p_yes,
         "p_yes": p_yes,

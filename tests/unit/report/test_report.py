@@ -220,7 +220,7 @@ def test_the_skill_against_the_market_says_on_how_few_questions_it_is(tmp_path: 
     of = frames.release(12)
     late = [{"as_of": timestamp} for timestamp in of.sort("ordinal")["close_time"]]
     rows = [
-        frames.forecast(name, number, 0.3 + 0.04 * number, **(late[number] if number < priced else {}))
+        frames.forecast(name, number, 0.3 + 0.04 * number, **(late[number] if number < priced else {"as_of": None}))
         for name, priced in (("few", 5), ("every", 12))
         for number in range(12)
     ]
