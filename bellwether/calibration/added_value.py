@@ -69,7 +69,6 @@ class AddedValue:
             "paper_return": (profit, cost),
         }
 
-
     def gain(self, pool_weight: float) -> float:
         """Return the reduction of the price's Brier score by the best pool with a weight of the forecast between 0 and 1; NaN for a weight of NaN.
 
@@ -102,8 +101,11 @@ def _regress(forecasts: Forecasts, priced: Bools, gap: Floats) -> tuple[Floats, 
     nothing = np.zeros(size), np.zeros(size), float("nan"), np.zeros(size)
     if not gap.any():
         return nothing
-    design = np.stack([np.ones(priced.sum()), _logit(forecasts.market[priced]), _logit(forecasts.p[priced])], axis=1)
-    y, weight, beta = forecasts.y[priced], forecasts.weight[priced], np.zeros(3)
+    rows = np.flatnonzero(priced)
+    # In a fixed order, so that the rounding of sums does not depend on that of the forecasts.
+    rows = rows[np.lexsort([column[rows] for column in (forecasts.weight, forecasts.y, forecasts.p, forecasts.market)])]
+    design = np.stack([np.ones(len(rows)), _logit(forecasts.market[rows]), _logit(forecasts.p[rows])], axis=1)
+    y, weight, beta = forecasts.y[rows], forecasts.weight[rows], np.zeros(3)
     for _ in range(_STEPS):
         fitted = 1 / (1 + np.exp(-(design * beta).sum(axis=1)))
         spread = weight * fitted * (1 - fitted)
@@ -127,7 +129,7 @@ def _regress(forecasts: Forecasts, priced: Bools, gap: Floats) -> tuple[Floats, 
     )
     residual = design[:, 2] - (price * projection).sum(axis=1)
     score, curvature, everywhere = np.zeros(size), np.zeros(size), np.zeros(size)
-    score[priced], curvature[priced], everywhere[priced] = residual, spread * np.square(residual), fitted
+    score[rows], curvature[rows], everywhere[rows] = residual, spread * np.square(residual), fitted
     return score, curvature, float(beta[2]), everywhere
 
 

@@ -88,18 +88,24 @@ class Answers:
         rows = self.combined.filter(pl.col("forecaster") == forecaster)
         cutoff: datetime | None = rows.select(pl.col("cutoff").max()).item() if rows.height else None
         joined = self.questions.join(rows.drop("forecaster", "cutoff"), on="id", how="left", maintain_order="left")
-        return _add_market(joined).with_columns(
-            knowledge_cutoff=pl.lit(cutoff, TIME),
-            could_know=could_know(cutoff) | pl.col("said_could_know").fill_null(False),
-            days_from_cutoff=days_from_cutoff(cutoff),
-        ).drop("said_could_know")
+        return (
+            _add_market(joined)
+            .with_columns(
+                knowledge_cutoff=pl.lit(cutoff, TIME),
+                could_know=could_know(cutoff) | pl.col("said_could_know").fill_null(False),
+                days_from_cutoff=days_from_cutoff(cutoff),
+            )
+            .drop("said_could_know")
+        )
 
     def average(self, members: Sequence[str]) -> pl.DataFrame:
         """Return one row per question of the release, in its order, with the mean forecast of the members that count on it.
 
         In addition to the columns of `questions`: p (null without a forecast), as_of (the latest), market, sell and buy as in `sheet`.
         """
-        counting = [self.sheet(name).filter(pl.col("p").is_not_null() & ~pl.col("could_know")).select("id", "p", "as_of") for name in members]
+        counting = [
+            self.sheet(name).filter(pl.col("p").is_not_null() & ~pl.col("could_know")).select("id", "p", "as_of") for name in members
+        ]
         means = pl.concat(counting).group_by("id").agg(pl.col("p").mean(), pl.col("as_of").max())
         return _add_market(self.questions.join(means, on="id", how="left", maintain_order="left"))
 

@@ -18,7 +18,9 @@ from bellwether.site.paths import release_path
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 
-_TABLES = tuple(f"benchmark/{name}" for name in ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons"))
+_TABLES = tuple(
+    f"benchmark/{name}" for name in ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons", "ensembles")
+)
 
 
 def names(source: SiteSource) -> list[str]:

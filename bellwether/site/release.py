@@ -41,6 +41,7 @@ class ReleaseData:
     scores: pl.DataFrame
     reliability: pl.DataFrame
     comparisons: pl.DataFrame
+    ensembles: pl.DataFrame
     forecasts: pl.DataFrame
     answers: pl.DataFrame
 
@@ -52,7 +53,7 @@ class ReleaseData:
 
 def read_release(source: SiteSource, name: str, colours: dict[str, str]) -> ReleaseData:
     """Read the rows of one release."""
-    frames = {one: source.frame(f"benchmark/{one}", release=name) for one in ("questions", "reliability", "comparisons")}
+    frames = {one: source.frame(f"benchmark/{one}", release=name) for one in ("questions", "reliability", "comparisons", "ensembles")}
     scores = source.frame("benchmark/scores", "forecaster", "scope", "metric", "value", "lower", "upper", "n", "reason", release=name)
     forecasts = source.frame("benchmark/forecasts", release=name)
     truth = frames["questions"].select("id", yes=(pl.col("ground_truth") == "yes").cast(pl.Float64))
@@ -76,7 +77,8 @@ def read_release(source: SiteSource, name: str, colours: dict[str, str]) -> Rele
     )
     scored = source.rows(_BOARD) and source.rows("benchmark/scores") and forecasts.height
     lines = source.query("leaderboard", release=name) if scored else pl.DataFrame()
-    return ReleaseData(name, colours, lines, frames["questions"], scores, banded, frames["comparisons"], forecasts, answers)
+    compared = frames["comparisons"], frames["ensembles"]
+    return ReleaseData(name, colours, lines, frames["questions"], scores, banded, *compared, forecasts, answers)
 
 
 def pages(material: ReleaseData) -> Iterator[File]:
@@ -93,6 +95,7 @@ def pages(material: ReleaseData) -> Iterator[File]:
     sections = [Section("", [Stats(stats)]), Section("Leaderboard", _leaderboard(material))]
     if board.height:
         sections.append(Section.even("Calibration and categories", [*_calibration(material), *_categories(material)]))
+        sections.append(Section("What forecasts add to the market's price", _added_values(material)))
         sections.append(Section.even("Cost and knowledge", _costs(board, material.colours)))
         sections.append(Section("Who is significantly better than whom", _pairs(material)))
     sections.append(Section("Questions", [_questions(material)]))
@@ -215,6 +218,23 @@ def _calibration(material: ReleaseData) -> list[Part]:
     rows.sort(key=lambda row: ranked.index(row["name"]) if row["name"] in ranked else len(ranked))
     title = "Reliability diagrams; shaded: where calibrated forecasts would lie"
     return [charts.reliability(title, rows, material.colours, (language_models or ranked)[:3])]
+
+
+def _added_values(material: ReleaseData) -> list[Part]:
+    """Build the chart of the weights of forecasters, and of their means, in the best mixture with the market's price."""
+    of_forecasters = material.board.select("forecaster", "pool_weight", "pool_weight_lower", "pool_weight_upper")
+    of_means = material.ensembles.filter(pl.col("metric") == "pool_weight").select(
+        pl.format("{} of {} models", "ensemble", "members"), "value", "lower", "upper"
+    )
+    names = ("name", "value", "lower", "upper")
+    rows = [
+        dict(zip(names, row, strict=True)) for row in (*of_means.iter_rows(), *of_forecasters.iter_rows()) if finite(row[1]) is not None
+    ]
+    if not rows:
+        return [Note("No forecast of this release has a market price of its time that differs from it.")]
+    title = "Weight in the best mixture with the market's price; 0 adds nothing to it"
+    colours = {**dict.fromkeys((row["name"] for row in rows), charts.GREY), **material.colours}
+    return [charts.intervals(title, "weight", rows, colours, reference=0.0), downloads("benchmark/ensembles")]
 
 
 def _costs(board: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
