@@ -8,6 +8,7 @@ that the forecast values above its cost.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,11 +75,10 @@ class AddedValue:
 
         pool_weight: the best weight without these bounds.
         """
-        if np.isnan(pool_weight):
-            return pool_weight
-        weight = self.forecasts.weight
-        bounded = min(max(pool_weight, 0.0), 1.0)
-        return float((weight * np.square(self.gap)).sum() / weight[self.priced].sum()) * bounded * (2 * pool_weight - bounded)
+        if not pool_weight > 0:
+            return float("nan") if np.isnan(pool_weight) else 0.0
+        weight, bounded = self.forecasts.weight, min(pool_weight, 1.0)
+        return math.fsum(weight * np.square(self.gap)) / math.fsum(weight[self.priced]) * bounded * (2 * pool_weight - bounded)
 
 
 def bet(forecasts: Forecasts, y: Floats) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from bellwether.calibration import METRICS, compare, evaluate, reliability_bins
-from bellwether.calibration.metrics import NO_INTERVAL
+from bellwether.calibration.metrics import AGAINST_MARKET, NO_INTERVAL
 from benchmarks import intervals
 
 
