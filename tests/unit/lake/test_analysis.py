@@ -310,7 +310,7 @@ def test_every_command_of_the_page_on_querying_runs(path: Path, monkeypatch: pyt
     monkeypatch.setattr(data, "settings", lambda: SimpleNamespace(warehouse_uri=path))
     monkeypatch.chdir(ROOT)
     shown = re.findall(r"`bellwether query (@[^`]*)`", PAGE)
-    assert len(shown) == 16
+    assert len(shown) == 17
     for line in shown:
         words = line.replace("sandbox-2026.v2", "q v2").replace("sandbox-2026", "q").split("--set ")
         given = [words[0].strip(), *(word for value in words[1:] for word in ("--set", value.strip()))]
