@@ -5,6 +5,8 @@ A *stop* is such a time. Engine time is the time of the tape's events; the agent
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from bellwether.errors import ConfigError
@@ -18,39 +20,28 @@ WAKE, DECISION, SAMPLE = range(3)
 MOST_STOPS = 20_000_000
 
 
-@cache_per_tape
-def _last_schedule(tape: Tape) -> dict[tuple[int, int, int], np.ndarray]:
-    """Return the dictionary of the tape's last schedule, by cadence, sampling and latency of market data."""
-    return {}
-
-
 def build_schedule(tape: Tape, settings: BacktestSettings) -> np.ndarray:
     """Build the scheduled stops of a replay in order, int64[k, 3]: tape index (events before it are processed), engine time in ns, kind.
 
     The engine time of a decision is the agent's `now` less the latency of market data. The last sample is at the end of the tape. Raises
     `ConfigError` when cadence or sampling makes too many stops for the tape's length.
     """
-    key, known = (settings.cadence, settings.sample_every, settings.data_latency), _last_schedule(tape)
-    schedule = known.get(key)
-    if schedule is None:
-        schedule = _build_schedule(tape, settings)
-        known.clear()
-        known[key] = schedule
-    return schedule
+    return _build_schedule(tape, settings.cadence, settings.sample_every, settings.data_latency)
 
 
-def _build_schedule(tape: Tape, settings: BacktestSettings) -> np.ndarray:
+@lru_cache(maxsize=2)
+def _build_schedule(tape: Tape, cadence: int, sample_every: int, data_latency: int) -> np.ndarray:
     close_times(tape)
     last = last_time(tape)
     span = max(0, last - tape.start)
-    if span // min(settings.cadence, settings.sample_every) > MOST_STOPS:
-        every = f"cadence {settings.cadence} and sample_every {settings.sample_every} ns"
+    if span // min(cadence, sample_every) > MOST_STOPS:
+        every = f"cadence {cadence} and sample_every {sample_every} ns"
         raise ConfigError(f"planning a replay: {every} over {span} ns make more than {MOST_STOPS} stops; raise them")
-    decisions = _grid_stops(tape, settings.cadence, last_open_time(tape), settings.data_latency, DECISION)
-    samples = _grid_stops(tape, settings.sample_every, last, 0, SAMPLE)
+    decisions = _grid_stops(tape, cadence, last_open_time(tape), data_latency, DECISION)
+    samples = _grid_stops(tape, sample_every, last, 0, SAMPLE)
     if not len(samples) or samples[-1, 1] != last:
         samples = np.concatenate([samples, [[len(tape), last, SAMPLE]]])
-    return _sort_stops(np.concatenate([_filter_open(tape, decisions, settings.data_latency), samples]))
+    return _sort_stops(np.concatenate([_filter_open(tape, decisions, data_latency), samples]))
 
 
 def add_wakes(schedule: np.ndarray, tape: Tape, times: np.ndarray, data_latency: int) -> np.ndarray:

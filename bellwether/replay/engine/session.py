@@ -369,17 +369,17 @@ class Session:
     @property
     def cash(self) -> MicroDollars:
         """Cash, micro-dollars."""
-        return int(self._state["cash"])
+        return MicroDollars(int(self._state["cash"]))
 
     @property
     def reserved(self) -> MicroDollars:
         """Cash reserved for resting orders and short positions, micro-dollars."""
-        return int(self._state["reserved"])
+        return MicroDollars(int(self._state["reserved"]))
 
     @property
     def available(self) -> MicroDollars:
         """Cash that is not reserved, micro-dollars."""
-        return int(self._state["cash"]) - int(self._state["reserved"])
+        return MicroDollars(int(self._state["cash"] - self._state["reserved"]))
 
     def equity(self) -> MicroDollars:
         """Return cash plus positions at the liquidation side (bid if long, ask if short), micro-dollars."""
@@ -389,7 +389,7 @@ class Session:
     def mid_equity(self) -> MicroDollars:
         """Return cash plus positions at mid, micro-dollars."""
         self._command(VALUE)
-        return int(self._state["mid_equity"])
+        return MicroDollars(int(self._state["mid_equity"]))
 
     @property
     def ledger(self) -> np.ndarray:
@@ -421,7 +421,8 @@ class Session:
 
     def order(self, number: int) -> tuple[int, ...] | None:
         """Return what the agent sees of an order, the fields `codes.SHOWN`; None for an unknown number."""
-        return self._shown_orders.item(number) if 0 <= number < self._state["orders"] else None
+        row: Any = self._shown_orders.item(number) if 0 <= number < self._state["orders"] else None
+        return row
 
     def result(self) -> ReplayOutcome:
         """Build the outcome of the replay. Raises `ConfigError` before the end: call `step` until it returns False."""

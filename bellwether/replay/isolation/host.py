@@ -184,7 +184,8 @@ class IsolatedAgent:
 
     def _read_output(self) -> None:
         """Keep the last 4,000 bytes that the process prints, until it ends."""
-        with self._process.stdout as output:
+        output: Any = self._process.stdout
+        with output:
             while fresh := output.read1(_CHUNK):
                 self._printed = (self._printed + fresh)[-_MOST_PRINTED:]
 
