@@ -225,7 +225,7 @@ def run(
         RunStopped: The run has no result for a reason outside the agent, such as an unavailable model.
     """
     settings = settings or BacktestSettings()
-    prepared = _prepare_source(source, settings)
+    prepared = prepare(source, settings.rules, bankroll=settings.bankroll)
     queue = DEFAULT_QUEUE if prepared.content is None else "trade_only"
     bankroll = prepared.info.bankroll if settings.bankroll is None else MicroDollars(settings.bankroll)
     settings = replace(settings, rules=prepared.rules.name).complete(execution=prepared.execution, queue=queue, bankroll=bankroll)
@@ -289,24 +289,6 @@ def _sample_queues(trade: Callable[[BacktestSettings], Backtest], main: Backtest
         if failed is None and sampled.failure is not None:
             failed = replace(sampled.failure, message=f"in sampled queue history {history}: {sampled.failure.message}")
     return replace(main, queues=tuple(profits), failure=failed)
-
-
-def _prepare_source(source: Episode | Tape | Prepared | Sequence[Episode | Prepared], settings: BacktestSettings) -> Prepared:
-    for part in source if isinstance(source, Sequence) else (source,):
-        if isinstance(part, Prepared):
-            _check_rules(part, settings)
-    if isinstance(source, Prepared):
-        return source
-    return prepare(source, settings.rules, bankroll=settings.bankroll)
-
-
-def _check_rules(prepared: Prepared, settings: BacktestSettings) -> None:
-    """Raise `ConfigError` if the settings name other rules than those for which an episode was prepared."""
-    for part in prepared.parts or (prepared,):
-        name = part.rules.name
-        wanted = name if settings.rules is None else settings.rules
-        if wanted not in (name, prepared.rules.name):
-            raise ConfigError(f"replaying {part.info.id}: it was prepared for {name}, not for {wanted}; prepare it again")
 
 
 def _run_isolated(port: Any, agent: _AnyAgent, prepared: Prepared, settings: BacktestSettings) -> _Ran:

@@ -90,7 +90,7 @@ class Prepared:
 
 
 def prepare(
-    source: Episode | Tape | Sequence[Episode | Prepared],
+    source: Episode | Tape | Prepared | Sequence[Episode | Prepared],
     rules: str | RuleSet | None = None,
     *,
     bankroll: int | None = None,
@@ -98,7 +98,7 @@ def prepare(
     """Prepare an episode, a tape, or several episodes that are traded together for a replay.
 
     Args:
-        source: Episode, tape, or a sequence of episodes, which may be prepared already; they are sorted by start and name.
+        source: Episode or tape, which may be prepared already, or a sequence of episodes; they are sorted by start and name.
         rules: Rule set or its name. Default: that of the episode, else that of its venue on its first day. Required for a tape.
         bankroll: Starting cash of several episodes, micro-dollars. Required if they differ in it.
 
@@ -108,10 +108,20 @@ def prepare(
     """
     if isinstance(source, str | Path):
         raise ConfigError(f"replaying {str(source)!r:.80}: it is the name of a folder; load the episode first, with bellwether.replay.load")
+    if isinstance(source, Prepared):
+        return _check_rules(source, rules.name if isinstance(rules, RuleSet) else rules)
     if isinstance(source, Sequence):
-        parts = [part if isinstance(part, Prepared) else prepare(part, rules) for part in source]
+        parts = [prepare(part, rules) for part in source]
         return parts[0] if len(parts) == 1 else _combine(parts, bankroll)
     return _prepare_tape(source, rules) if isinstance(source, Tape) else _prepare_episode(source, rules)
+
+
+def _check_rules(prepared: Prepared, rules: str | None) -> Prepared:
+    """Return prepared episodes. Raises `ConfigError` if `rules` names other rules than those for which they were prepared."""
+    for part in prepared.parts or (prepared,):
+        if rules not in (None, part.rules.name, prepared.rules.name):
+            raise ConfigError(f"replaying {part.info.id}: it was prepared for {part.rules.name}, not for {rules}; prepare it again")
+    return prepared
 
 
 def _prepare_tape(tape: Tape, rules: str | RuleSet | None) -> Prepared:
