@@ -116,7 +116,7 @@ def _read_market(file: Path) -> MarketEvents:
         "sequence": records["ival"] if "ival" in records.dtype.names else np.zeros(len(records), np.int64),
         "kind": kind,
         "side": np.select([is_bid, is_ask], [BID, ASK], BOTH),
-        "price": np.rint(price).astype(np.int64),
+        "price": np.rint(np.where(is_order, price, np.clip(price, 0, DOLLAR))).astype(np.int64),
         "lots": np.rint(lots).astype(np.int64),
     }
     check_amounts(file, {name: records[name] for name in ("px", "qty")}, ("px", "qty"), events)

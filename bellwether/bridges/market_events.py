@@ -30,6 +30,7 @@ from bellwether.replay.episode.model import (
 )
 from bellwether.replay.tape.layout import INVALID, LEVEL, unpack
 from bellwether.replay.units import DOLLAR, MAX_LOTS
+from bellwether.units import CentiCents, Lots
 
 #: File next to the market data with the terms that simulators have no place for: names, price grids, fees, lifecycle and settlements.
 TERMS = "episode.json"
@@ -114,14 +115,13 @@ def build_content(markets: Mapping[str, MarketEvents], folder: Path, origin: str
     builder = BookBuilder(len(codes))
     messages = sorted((message for ticker, events in markets.items() for message in _list_messages(codes[ticker], events)))
     for ts, sequence, code, _, changes in messages:
-        levels: dict[int, int] = {}
+        levels = dict[int, Lots]()
         for kind, side, price, lots in changes:
             if kind == CLEAR:
-                levels = {level: 0 for level in builder.books[code] | levels if _is_cleared(level, side, price)} | {
-                    level: size for level, size in levels.items() if not _is_cleared(level, side, price)
-                }
+                shown = builder.books[code].keys() | levels.keys()
+                levels |= {level: Lots(0) for level in shown if _is_cleared(level, side, price)}
             else:
-                levels[level_of(side, price if side == BID else DOLLAR - price)] = lots  # type: ignore[arg-type]
+                levels[_level(side, price)] = Lots(lots)
         builder.add(ts, sequence, code, levels)
     return Content(metadata, settlements, builder.columns(), _merge_trades(markets, codes), {})
 
@@ -134,12 +134,14 @@ def _list_messages(code: int, events: MarketEvents) -> list[tuple[int, int, int,
     return [(ts, number, code, place, [event[2:] for event in changes]) for place, ((ts, number), changes) in enumerate(grouped)]
 
 
+def _level(side: int, price: int) -> int:
+    """Return the number of a level in a book of bids for YES and NO."""
+    return level_of(side, CentiCents(price if side == BID else DOLLAR - price))
+
+
 def _is_cleared(level: int, side: int, price: int) -> bool:
     """Return True if a level is removed by CLEAR: of both sides, or of one from its best price to `price`."""
-    if side == BOTH:
-        return True
-    own = level - level_of(side, 0)  # type: ignore[arg-type]
-    return 0 <= own <= DOLLAR and own >= (price if side == BID else DOLLAR - price)
+    return side == BOTH or _level(side, price) <= level <= level_of(side, CentiCents(DOLLAR))
 
 
 def _merge_trades(markets: Mapping[str, MarketEvents], codes: Mapping[str, int]) -> Trades:

@@ -292,7 +292,7 @@ def score_reports(paths: Sequence[Path], questions: Path) -> Standing:
         ]
     schema = {"forecaster": pl.String, "question": pl.String, "probability": pl.Float64, "outcome": pl.Int64, "market_price": pl.Float64}
     table = [
-        {"forecaster": name} | _summarize("baseline", baselines) | _summarize("peer", peers)
+        {"forecaster": name, **_summarize("baseline", baselines), **_summarize("peer", peers)}
         for name, (baselines, peers) in scores.items()
         if baselines
     ]

@@ -17,7 +17,7 @@ from bellwether.settings import settings
 from bellwether.tables.benchmark import HORIZONS, QUESTIONS
 
 
-class ForecasterBot(ForecastBot):  # type: ignore[misc]
+class ForecasterBot(ForecastBot):
     """Bot that asks a forecaster of the registry, without research of its own.
 
     A model is asked with our prompts, its calls are in the journal, and their costs count against BELLWETHER_BUDGET. Questions of other types than

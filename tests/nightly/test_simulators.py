@@ -7,6 +7,7 @@ import random
 import subprocess
 from bisect import bisect_right
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ WORKER = Path(__file__).with_name("peer_quotes.py")
 
 
 @pytest.mark.parametrize(("peer", "bridge"), [("hftbacktest", hftbacktest), ("nautilus_trader", nautilus)])
-def test_the_simulator_has_our_quotes(tmp_path: Path, peer: str, bridge: object) -> None:
+def test_the_simulator_has_our_quotes(tmp_path: Path, peer: str, bridge: Any) -> None:
     python = CACHE / peer / "bin" / "python"
     if not python.exists():
         pytest.skip(f"{peer} has no environment; `make bench-replay` creates it")

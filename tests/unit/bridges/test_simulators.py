@@ -155,6 +155,7 @@ def test_cleared_levels_and_events_of_the_trader_alone_are_read(episode: Any, tm
         (1 | 1 << 30 | ask, 11, 0.5, 7.0),
         (3 | exchange | bid, 20, 0.35, 0.0),
         (4 | exchange | bid, 20, 0.38, 2.0),
+        (3 | exchange | ask, 25, 100.0, 0.0),
         (3 | exchange, 30, 0.0, 0.0),
     ]
     records = np.zeros(len(rows), hftbacktest.DTYPE)
@@ -164,7 +165,7 @@ def test_cleared_levels_and_events_of_the_trader_alone_are_read(episode: Any, tm
     np.savez(tmp_path / "one" / "A%2FB.npz", data=records)
     content = hftbacktest.read_episode(tmp_path / "one")
     assert content.metadata.tickers == ("A/B",)
-    assert quotes(content, 0) == [(10, 4_000, 6_000), (20, 3_800, 6_000), (30, 0, DOLLAR)]
+    assert quotes(content, 0) == [(10, 4_000, 6_000), (20, 3_800, 6_000), (25, 3_800, DOLLAR), (30, 0, DOLLAR)]
 
 
 def catalog(kind: str, change: Callable[[pa.Table], pa.Table]) -> Callable[[Path], None]:
