@@ -294,9 +294,9 @@ def _sample_queues(trade: Callable[[BacktestSettings], Backtest], main: Backtest
 def _run_isolated(port: Any, agent: _AnyAgent, prepared: Prepared, settings: BacktestSettings) -> _Ran:
     source = agent if isinstance(agent, AgentSource) else AgentSource.of(agent)
     with IsolatedAgent(source, settings.limits) as process:
-        name = process.loaded.name
+        name = process.name
         failed = process.run(port, prepared.info, derive_seed(prepared.digest, name, settings.seed))
-        return name, process.loaded.params, failed
+        return name, process.params, failed
 
 
 def _run_local(port: Any, agent: _AnyAgent, prepared: Prepared, settings: BacktestSettings) -> _Ran:

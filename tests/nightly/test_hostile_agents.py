@@ -253,7 +253,7 @@ _START = """
 from bellwether.replay import AgentSource, Limits
 from bellwether.replay.isolation.host import IsolatedAgent
 with IsolatedAgent(AgentSource(REFERENCE), Limits()) as agent:
-    print(agent.loaded.name)
+    print(agent.name)
 """
 
 

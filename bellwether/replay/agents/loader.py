@@ -96,7 +96,7 @@ class AgentSource:
         kind cannot be isolated.
         """
         kind = agent if isinstance(agent, type) else type(agent)
-        check_isolable(kind.name, kind_of(kind))
+        check_isolable(kind)
         name, params = (agent.name, agent.params) if isinstance(agent, Agent) else (None, {})
         module = sys.modules.get(kind.__module__)
         if getattr(module, kind.__qualname__, None) is not kind:
@@ -132,21 +132,17 @@ class AgentSource:
         return kind
 
 
-def kind_of(agent: type[Agent]) -> str:
-    """Return the kind of an agent class: timed (time limits apply), waiting (for a service, without time limits) or compiled."""
-    return "compiled" if issubclass(agent, CompiledAgent) else "timed" if agent.timed else "waiting"
-
-
-def check_isolable(name: str, kind: str) -> None:
-    """Raise `ConfigError` if the agent `name` cannot be isolated. kind: result of `kind_of`."""
-    if kind == "compiled":
+def check_isolable(kind: type[Agent]) -> None:
+    """Raise `ConfigError` if agents of a class cannot be isolated: compiled ones, and those that wait for a service."""
+    if issubclass(kind, CompiledAgent):
         raise ConfigError(
-            f"isolating the agent {name}: compiled agents run within the simulator and cannot be isolated; "
+            f"isolating the agent {kind.name}: compiled agents run within the simulator and cannot be isolated; "
             "run it without isolation, or write it with act(self, ctx)"
         )
-    if kind == "waiting":
+    if not kind.timed:
         raise ConfigError(
-            f"isolating the agent {name}: it sends requests to a service such as a language model, and an isolated agent has no network; run it without isolation"
+            f"isolating the agent {kind.name}: it sends requests to a service such as a language model, and an isolated agent has no network; "
+            "run it without isolation"
         )
 
 

@@ -24,7 +24,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import FRAMES, Agent, call_phase, callbacks_of
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.limits import describe_error, format_traceback
-from bellwether.replay.agents.loader import AgentSource, kind_of, load_agent_class
+from bellwether.replay.agents.loader import AgentSource, check_isolable, load_agent_class
 from bellwether.replay.agents.port import store_tag
 from bellwether.replay.isolation.wire import Channel
 from bellwether.replay.settings import Limits
@@ -125,6 +125,7 @@ def _load(channel: Channel, source: AgentSource) -> Agent:
     try:
         cls = load_agent_class(reference)
         agent = source.make()
+        check_isolable(cls)
         params = json.dumps(agent.params, sort_keys=True, default=str, ensure_ascii=False)
     except ConfigError as error:
         message, cause = describe_error(error)[1], error.__cause__
@@ -139,7 +140,7 @@ def _load(channel: Channel, source: AgentSource) -> Agent:
             raise cause from None
         _send(channel, "refused", message)
         os._exit(0)
-    _send(channel, "loaded", agent.name, params, kind_of(cls), " ".join(callbacks_of(cls)))
+    _send(channel, "loaded", agent.name, params, " ".join(callbacks_of(cls)))
     return agent
 
 

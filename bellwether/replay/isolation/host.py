@@ -10,9 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,7 +22,7 @@ import bellwether
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import CALLBACKS, default_name
 from bellwether.replay.agents.limits import STEP_TIMEOUT, Failure, sanitize_line, sanitize_text
-from bellwether.replay.agents.loader import AgentSource, check_isolable
+from bellwether.replay.agents.loader import AgentSource
 from bellwether.replay.agents.port import News
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.isolation.bwrap import build_arguments, find_bwrap, interpreter
@@ -55,31 +54,22 @@ _SIGNALLED = 128
 _CHUNK, _MOST_PRINTED = 1 << 16, 4000
 
 
-@dataclass(frozen=True, slots=True)
-class AgentDescription:
-    """Description of an agent that the agent's own process sent; untrusted.
-
-    Attributes:
-        name: Name of the agent.
-        params: Parameters, parsed from JSON.
-        callbacks: Names of the callbacks that the agent defines.
-    """
-
-    name: str
-    params: Mapping[str, Any]
-    callbacks: tuple[str, ...] = ()
-
-
 class IsolatedAgent:
     """Context manager that runs an agent in its own process: started on entry, killed on exit.
 
     An agent that cannot be loaded counts as failed before its first decision. Raises `ConfigError` on entry if this system cannot isolate
     agents or if the agent's file is missing.
+
+    Attributes:
+        name: Name of the agent; as its own process sent it, if it could be loaded, and therefore untrusted, as the others.
+        params: Parameters, parsed from JSON.
+        callbacks: Names of the callbacks that the agent defines.
     """
 
     def __init__(self, source: AgentSource, limits: Limits) -> None:
         self._source, self._limits, self._left = source, limits, limits.run
-        self.loaded = AgentDescription(source.name or default_name(source.reference.rpartition(":")[2]), source.params)
+        self.name, self.params = source.name or default_name(source.reference.rpartition(":")[2]), source.params
+        self.callbacks: tuple[str, ...] = ()
         self._failure: Failure | None = None
 
     def __enter__(self) -> Self:
@@ -103,7 +93,7 @@ class IsolatedAgent:
         with self:
             if self._failure is not None and self._failure.type == ConfigError.__name__:
                 raise ConfigError(self._failure.message)
-            return self.loaded.name
+            return self.name
 
     # The process.
 
@@ -200,7 +190,7 @@ class IsolatedAgent:
         try:
             name, values = parse_message(self._channel.receive(begun + min(self._limits.decision, self._left)))
             if name == "loaded":
-                self.loaded = self._check_description(*values)
+                self._describe(*values)
             elif name == "refused":
                 raise ConfigError(sanitize_line(values[0]))
             elif name == "failed":
@@ -212,18 +202,18 @@ class IsolatedAgent:
         finally:
             self._left -= time.monotonic() - begun
 
-    def _check_description(self, name: str, text: str, kind: str, callbacks: str) -> AgentDescription:
+    def _describe(self, name: str, text: str, callbacks: str) -> None:
+        """Store the description of the loaded agent. Raises `ConfigError` for a wrong one."""
         reference = self._source.reference
         if not name or name != sanitize_line(name) or len(name) > 100:
             raise ConfigError(f"loading the agent {reference}: its name is {name!r:.60}; give it one of at most 100 printable characters")
-        check_isolable(name, kind)
         try:
             params = orjson.loads(text)
         except orjson.JSONDecodeError:
             params = None
         if type(params) is not dict:
             raise ConfigError(f"loading the agent {reference}: its parameters are not a JSON object; use JSON values as parameters")
-        return AgentDescription(name, params, tuple(each for each in CALLBACKS if each in callbacks.split()))
+        self.name, self.params, self.callbacks = name, params, tuple(each for each in CALLBACKS if each in callbacks.split())
 
     def _describe_end(self) -> str:
         """Return how the process ended, as text: the exit code or the signal."""
@@ -247,7 +237,7 @@ class IsolatedAgent:
         if failed is None:
             try:
                 self._send((info, seed), time.monotonic() + self._limits.decision)
-                return port.run(self._call, self.loaded.callbacks)
+                return port.run(self._call, self.callbacks)
             except (ChannelClosed, ChannelTimeout) as error:
                 failed = self._build_failure(error, -1, port.session.now)
         return port.finish(failed)

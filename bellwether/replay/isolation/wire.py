@@ -28,9 +28,9 @@ _CHUNK = 1 << 16
 #: Observations that the simulator sends with each phase and after each order, so that reading them needs no message.
 STATE = ("now", "sent", "cash", "available", "bids", "positions", "status")
 _CALLS = {"read": READS, "send": SENDS}
-#: Numbers of texts in the other messages: the process is ready, the agent is loaded (name, parameters, kind, names of callbacks), cannot be loaded
+#: Numbers of texts in the other messages: the process is ready, the agent is loaded (name, parameters, names of callbacks), cannot be loaded
 #: (reason) or failed (type, message, traceback), a phase is done.
-REPORTS = {"ready": 0, "loaded": 4, "refused": 1, "failed": 3, "done": 0}
+REPORTS = {"ready": 0, "loaded": 3, "refused": 1, "failed": 3, "done": 0}
 
 
 class MalformedMessage(Exception):
