@@ -264,7 +264,7 @@ def _trade(prepared: Prepared, agent: _AnyAgent, settings: BacktestSettings, *, 
         default_fees=prepared.default_fees,
         episodes=prepared.episodes,
         tags=port.tags,
-        own_metrics=port.metrics(),
+        own_metrics=port.metrics() if isinstance(port, pmb.Simulation) else {},
     )
 
 
@@ -302,7 +302,8 @@ def _run_isolated(port: Any, agent: _AnyAgent, prepared: Prepared, settings: Bac
 def _run_local(port: Any, agent: _AnyAgent, prepared: Prepared, settings: BacktestSettings) -> _Ran:
     kind, name, create = _find_factory(agent)
     check_complete(kind)
-    port.check(kind)
+    if prepared.content is not None:
+        pmb.check_agent(kind)
     with StepLimit(settings.limits.decision if kind.timed else float("inf")) as limit:
         instance = call_guarded(limit, create, -1, lambda: prepared.info.start_ns)
         if isinstance(instance, Failure):

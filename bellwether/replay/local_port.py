@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.replay.agents.agent import Agent, PhaseCaller
+from bellwether.replay.agents.agent import PhaseCaller
 from bellwether.replay.agents.limits import Failure
 from bellwether.replay.agents.port import Conditions, News, rows_of, store_tag
 from bellwether.replay.engine import ReplayOutcome, Session, codes
@@ -77,9 +77,6 @@ class LocalPort:
 
     # Phases.
 
-    def check(self, kind: type[Agent]) -> None:
-        """Accept agents of any class."""
-
     def run(self, call: PhaseCaller, callbacks: Sequence[str]) -> Failure | None:
         """Run an agent through all phases of the session. Returns the failure that stopped the agent early; None without one."""
         session, has_callbacks = self.session, bool(callbacks)
@@ -113,10 +110,6 @@ class LocalPort:
     def outcome(self) -> ReplayOutcome:
         """Return the outcome of the finished session."""
         return self.session.result()
-
-    def metrics(self) -> dict[str, Any]:
-        """Return no metrics: those of the engine are defined in `results.metrics`."""
-        return {}
 
     def watch(self, callbacks: Sequence[str]) -> None:
         """Make the session pause at every event for which the agent has a callback. Must be called before the session's first step."""

@@ -78,6 +78,13 @@ class _Queue:
     orders: list[_Order] = field(default_factory=list)
 
 
+def check_agent(kind: type[Agent]) -> None:
+    """Raise `ConfigError` for an agent class that these rules do not have."""
+    if issubclass(kind, CompiledAgent) or callbacks_of(kind):
+        reason = "is compiled" if issubclass(kind, CompiledAgent) else "has callbacks"
+        raise ConfigError(f"replaying under {PMB}: the agent {kind.name} {reason}; these rules only call `act` of Python agents")
+
+
 class Simulation:
     """One run, and the port through which its agent reads and trades (`agents.port`).
 
@@ -145,12 +152,6 @@ class Simulation:
             "quote_many": self._quote_many,
             "timer": lambda _: "these rules call agents at book rows only",
         }
-
-    def check(self, kind: type[Agent]) -> None:
-        """Raise `ConfigError` for an agent class that these rules do not have."""
-        if issubclass(kind, CompiledAgent) or callbacks_of(kind):
-            reason = "is compiled" if issubclass(kind, CompiledAgent) else "has callbacks"
-            raise ConfigError(f"replaying under {PMB}: the agent {kind.name} {reason}; these rules only call `act` of Python agents")
 
     def finish(self, failed: Failure) -> Failure | None:
         """Replay the episode without an agent, whose creation failed, and return the failure."""

@@ -372,11 +372,6 @@ class Session:
         return MicroDollars(int(self._state["cash"]))
 
     @property
-    def reserved(self) -> MicroDollars:
-        """Cash reserved for resting orders and short positions, micro-dollars."""
-        return MicroDollars(int(self._state["reserved"]))
-
-    @property
     def available(self) -> MicroDollars:
         """Cash that is not reserved, micro-dollars."""
         return MicroDollars(int(self._state["cash"] - self._state["reserved"]))
@@ -385,11 +380,6 @@ class Session:
         """Return cash plus positions at the liquidation side (bid if long, ask if short), micro-dollars."""
         amount: Any = self._command(VALUE)
         return amount
-
-    def mid_equity(self) -> MicroDollars:
-        """Return cash plus positions at mid, micro-dollars."""
-        self._command(VALUE)
-        return MicroDollars(int(self._state["mid_equity"]))
 
     @property
     def ledger(self) -> np.ndarray:

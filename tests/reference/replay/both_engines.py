@@ -167,13 +167,11 @@ def _same_state(plain: Reference, compiled: Session, states: States, calls: list
         "orders": (len(plain.orders), len(compiled.orders)),
         "states of orders": ({int(n): mine[n].tolist() for n in differ}, {int(n): theirs[n].tolist() for n in differ}),
         "cash": (known.cash, compiled.cash),
-        "reserved": (known.reserved, compiled.reserved),
         "available": (known.cash - known.reserved, compiled.available),
         "positions": (known.position, compiled.positions.tolist()),
         "costs": (known.basis, compiled.ledger[:, :2].tolist()),
         "best": ([[market.best(0), market.best(1)] for market in plain.markets], compiled.best.tolist()),
         "equity": (plain.equity(known), compiled.equity()),
-        "mid equity": (plain.mid_equity(known), compiled.mid_equity()),
     }
     resting = plain.resting()
     rows = compiled.orders[resting]
