@@ -145,7 +145,7 @@ def book_fill(sim, o, price, lots, role, ts):
     market = markets_of(sim)[order.market]
     side, other = sides[2 * order.market + order.bid_side], sides[2 * order.market + 1 - order.bid_side]
     booked = own_price(order, price)
-    fee, rounding = fill_fee(market, role, order.action, booked, lots, ts, np.int64(order.rounding))
+    fee, rounding = fill_fee(market, role, order.action, booked, lots, ts, order.rounding)
     change = DOLLAR * min(other.position, lots) - price * lots
     if role == ROLE.MAKER and state.cash + change - fee < 0:
         return False

@@ -148,9 +148,9 @@ def _packed_record(**groups: str) -> np.dtype:
 #: of that side at arrival, -1 without both. The rest is the engine's: the canonical bid (side, level, price), neighbours in the list of its side, lots
 #: ahead, rounding accumulator, maker fee reserved, and amendments in transit.
 ORDER = _packed_record(
-    int64="sent arrived queued ended expires cost fees tag reserved_fee",
-    int32="price count filled taken mid2 next prev ahead rounding",
-    int16="market level bid_price amends",
+    int64="sent arrived queued ended expires cost fees tag rounding reserved_fee",
+    int32="price count filled taken mid2 next prev ahead amends",
+    int16="market level bid_price",
     int8="side action tif status reason bid_side",
 )
 #: Fields of an order that its agent sees.

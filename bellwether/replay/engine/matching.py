@@ -197,7 +197,7 @@ def _walk_book(sim, o, lots, ts, commit):
     q = side.best
     if guarded:
         q = max(q, orders[side.head].level)
-    remaining, change, rounding, reached = lots, 0, np.int64(order.rounding), DOLLAR
+    remaining, change, rounding, reached = lots, 0, order.rounding, DOLLAR
     while q >= limit and remaining > 0:
         size = min(remaining, shown[side.book + q])
         own = first_order_at(sim, s, q) if guarded else -1
