@@ -6,19 +6,15 @@ tape's words contain instead the number of the price in the list of its market's
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
-from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numba.extending import register_jitable
 
 from bellwether.replay.units import CENT, DOLLAR
-
-Result = TypeVar("Result")
 
 #: Kinds. LEVEL: the displayed size at (ticker, side, price) is now `value` lots. TRADED: the same, caused by prints. PRINT: `value` lots
 #: traded against the resting bids of `side` at `price`. INVALID and VALID: the book is invalid from here, valid again. SETTLE: `value` is
@@ -149,19 +145,8 @@ class Tape:
         return freeze(tables.reshape(-1), np.int16), np.array([places[levels.tobytes()] for levels in self.levels], np.int64)
 
 
-def cache_per_tape(function: Callable[[Tape], Result]) -> Callable[[Tape], Result]:
-    """Decorate a function of a tape so that it runs once per tape object. Concurrent threads wait for the one computation."""
-    results: WeakKeyDictionary[Tape, Result] = WeakKeyDictionary()
-    lock = threading.Lock()
-
-    @wraps(function)
-    def cached(tape: Tape) -> Result:
-        with lock:
-            if tape not in results:
-                results[tape] = function(tape)
-            return results[tape]
-
-    return cached
+#: Decorator of functions of a tape, which keeps their results for the latest tapes, as many as a sweep has open.
+cache_per_tape = lru_cache(maxsize=16)
 
 
 def all_levels(levels: Sequence[np.ndarray]) -> np.ndarray:
