@@ -26,7 +26,7 @@ def to_rows(name: str, frames: list[Frame]) -> pl.DataFrame:
         "connection": [frame.connection for frame in frames],
         **{column: [row[place] for row in parsed] for place, column in enumerate(names)},
     }
-    return pl.DataFrame({column: pl.Series(values[column], dtype=_plain(dtype)).cast(dtype) for column, dtype in RECORDINGS.schema.items()})
+    return pl.DataFrame(values, schema=RECORDINGS.schema)
 
 
 def read_batches(recording: Recording, *, size: int = 100_000) -> Iterator[pl.DataFrame]:
@@ -34,11 +34,6 @@ def read_batches(recording: Recording, *, size: int = 100_000) -> Iterator[pl.Da
     frames = recording.frames()
     while batch := list(islice(frames, size)):
         yield to_rows(recording.name, batch)
-
-
-def _plain(dtype: pl.DataType) -> pl.DataType:
-    """Return the data type in which a column is built before its final cast: int64 (ns) for instants, otherwise `dtype` itself."""
-    return pl.Int64() if isinstance(dtype, pl.Datetime) else dtype
 
 
 def _parse_columns(frame: Frame) -> tuple[int | None, int | None, str | None, str | None, int | None, str]:
@@ -57,9 +52,7 @@ def to_gap_rows(report: GapReport) -> pl.DataFrame:
     """Build the rows of `raw/recording_gaps`: first skipped sequence numbers, then periods without a valid book."""
     kind = "partial" if report.partial else "lost"
     rows = [_gap_row(gap, kind) for gap in report.gaps] + [_outage_row(outage) for outage in report.outages]
-    numbered = [{"recording": report.recording, "gap": number, **row} for number, row in enumerate(rows)]
-    schema = {column: _plain(dtype) for column, dtype in RECORDING_GAPS.schema.items()}
-    return pl.DataFrame(numbered, schema=schema, orient="row").cast(dict(RECORDING_GAPS.schema))  # type: ignore[arg-type]
+    return RECORDING_GAPS.frame([{"recording": report.recording, "gap": number, **row} for number, row in enumerate(rows)])
 
 
 def _gap_row(gap: Gap, kind: str) -> dict[str, Any]:

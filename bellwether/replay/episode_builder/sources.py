@@ -117,7 +117,7 @@ def episode_rows(episode: Episode, sources: Sources) -> pl.DataFrame:
         counts = {"book_rows": book_rows[code], "trades": trades[code], "volume": Decimal(int(lots[code])).scaleb(-2)}
         gaps = sum(gap.ticker == market.ticker for gap in about.gaps)
         rows.append({**common, **_market_row(market, settlement), **counts, "gaps": gaps})
-    return _frame(rows)
+    return EPISODES.frame(rows)
 
 
 def _market_row(market: Market, settlement: Settlement) -> dict[str, Any]:
@@ -134,9 +134,3 @@ def _market_row(market: Market, settlement: Settlement) -> dict[str, Any]:
         "result_source": settlement.source,
         "settlement_value": None if settlement.value is None else units.dollars(settlement.value),
     }
-
-
-def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """Build a frame with the table's data types from rows whose times are ns."""
-    plain = {name: pl.Int64() if dtype == pl.Datetime("ns", "UTC") else dtype for name, dtype in EPISODES.schema.items()}
-    return pl.DataFrame(rows, schema=plain, orient="row").cast(dict(EPISODES.schema))  # type: ignore[arg-type]
