@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -28,17 +26,6 @@ def texts_of(array: Any) -> tuple[np.ndarray, np.ndarray]:
     offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
     data = array.buffers()[2]
     return offsets, np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-
-
-@contextmanager
-def plain_memory() -> Iterator[None]:
-    """Make Arrow allocate memory from the C library within the block, because Arrow's own pools keep memory after a file has been read."""
-    previous = pa.default_memory_pool()
-    pa.set_memory_pool(pa.system_memory_pool())
-    try:
-        yield
-    finally:
-        pa.set_memory_pool(previous)
 
 
 def first_null(array: Any) -> int:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.files import atomic_folder, local_copy
 from bellwether.places import place
-from bellwether.replay.arrow import first_null, plain_memory, values_of
+from bellwether.replay.arrow import first_null, values_of
 from bellwether.replay.episode.checks import Report, RowError, check_content, check_rows, check_trade_rows
 from bellwether.replay.episode.content import EXOGENOUS, ORDERBOOK, SCHEMAS, TRADES, BookColumns, Content, Trades, join_chunks, series_of
 from bellwether.replay.episode.model import (
@@ -87,9 +87,9 @@ def _examine(folder: Path) -> tuple[Content | None, Report]:
         return None, report
     with report.collecting_errors("settlement", SETTLEMENT):
         settlements = parse_settlements(read_json(local, SETTLEMENT), metadata.tickers)
-    with report.collecting_errors("book", ORDERBOOK), plain_memory():
+    with report.collecting_errors("book", ORDERBOOK):
         book = check_rows(BookColumns.of(_read_table(local, ORDERBOOK)), metadata)
-    with report.collecting_errors("trades", TRADES), plain_memory():
+    with report.collecting_errors("trades", TRADES):
         trades = check_trade_rows(Trades.of(_read_table(local, TRADES)), metadata)
     with report.collecting_errors("exogenous", EXOGENOUS):
         exogenous = _read_exogenous(local, metadata)
