@@ -59,7 +59,6 @@ class Tracker:
         #: Place and value of each reference price, by name of the series.
         self.series: dict[str, list[tuple[int, float]]] = {}
         self.validator = BookValidator(partial=partial)
-        self.frames = 0
         self.trades_off_book = 0
         self._reader = FrameReader(recording, yes_prices=yes_prices)
         self.books = Books(tickers, self.times, self._reader, partial=partial)
@@ -73,7 +72,6 @@ class Tracker:
         """Process the next frame of the recording."""
         message = parse_message(frame.data)
         kind, body = message.get("type"), read_body(message)
-        self.frames += 1
         effect = self.validator.take(frame, message)
         for ended in self.validator.pop_ended():
             self.books.end(ended)
@@ -95,10 +93,6 @@ class Tracker:
                 market.lifecycle.take_watched(body)
             elif kind == TICKER:
                 market.last_price = read_last_price(body) or market.last_price
-
-    def finish(self) -> None:
-        """Process the end of the recording."""
-        self.books.finish()
 
     def _add_aside(self, frame: Frame, message: dict[str, Any]) -> int:
         """Record the time of a frame that concerns neither books nor trades. Returns its place."""
@@ -212,7 +206,7 @@ def build(
     )
     for frame in frames():
         tracker.take(frame)
-    tracker.finish()
+    tracker.books.finish()
     if not tracker.books.has_rows:
         if tracker.books.unusable is not None:
             raise tracker.books.unusable
@@ -227,7 +221,7 @@ class _Assembly:
     def __init__(self, recording: str, about: RecordingRequest, tracker: Tracker, listings: Listings, outcomes: Outcomes) -> None:
         self._recording, self._about, self._tracker, self._listings, self._outcomes = recording, about, tracker, listings, outcomes
         self._times = tracker.times.resolve(recording)
-        self._books = {ticker: market.resolve_rows(self._times, tracker.frames) for ticker, market in tracker.books.markets.items()}
+        self._books = {ticker: market.resolve_rows(self._times, tracker.validator.frames) for ticker, market in tracker.books.markets.items()}
         self._start = min(int(rows["ts"][0]) for rows in self._books.values() if len(rows["ts"]))
         self._trades = tracker.trades.columns()
         self._trades["ts"] = self._times[self._trades["place"]]
@@ -345,7 +339,7 @@ class _Assembly:
             "recording": self._recording,
             "recorded": self._about.source,
             "partial": self._about.partial,
-            "frames": tracker.frames,
+            "frames": tracker.validator.frames,
             "capture": dict(self._about.capture or {}),
             **{name: tracker.books.counts[name] for name in _COUNTS},
             "uncovered": sum(self._count_uncovered(ticker, ends[ticker]) for ticker in ends),
