@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
 import polars as pl
 
 from bellwether.recordings.exchange_times import parse_time, read_exchange_time
-from bellwether.recordings.gaps import FramePosition, Gap, GapReport, Outage
+from bellwether.recordings.gaps import FramePosition, GapReport
 from bellwether.recordings.recording import Recording
 from bellwether.tables.raw import RECORDING_GAPS, RECORDINGS
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_body, read_envelope, read_ticker
@@ -50,39 +51,13 @@ def _parse_columns(frame: Frame) -> tuple[int | None, int | None, str | None, st
 
 def to_gap_rows(report: GapReport) -> pl.DataFrame:
     """Build the rows of `raw/recording_gaps`: first skipped sequence numbers, then periods without a valid book."""
-    kind = "partial" if report.partial else "lost"
-    rows = [_gap_row(gap, kind) for gap in report.gaps] + [_outage_row(outage) for outage in report.outages]
-    return RECORDING_GAPS.frame([{"recording": report.recording, "gap": number, **row} for number, row in enumerate(rows)])
+    rows = []
+    for number, gap in enumerate((*report.gaps, *report.outages)):
+        positions = {f"{name}_{part}": value for name in ("start", "end") for part, value in _position(getattr(gap, name)).items()}
+        values = {name: value for name, value in asdict(gap).items() if name not in ("start", "end")}
+        rows.append({"recording": report.recording, "gap": number, **values, "markets": list(gap.markets), **positions})
+    return RECORDING_GAPS.frame(rows)
 
 
-def _gap_row(gap: Gap, kind: str) -> dict[str, Any]:
-    return {
-        "kind": kind,
-        "connection": gap.connection,
-        "sid": gap.sid,
-        "first_seq": gap.first,
-        "last_seq": gap.last,
-        "missing": gap.missing,
-        **_span(gap.before, gap.after),
-        "markets": list(gap.markets),
-    }
-
-
-def _outage_row(outage: Outage) -> dict[str, Any]:
-    return {
-        "kind": "book",
-        "cause": outage.cause,
-        "connection": outage.connection,
-        "sid": outage.sid,
-        **_span(outage.start, outage.end),
-        "markets": [outage.market],
-    }
-
-
-def _span(start: FramePosition | None, end: FramePosition | None) -> dict[str, Any]:
-    return {
-        "start_ordinal": start.ordinal if start else None,
-        "start_at": start.received_at if start else None,
-        "end_ordinal": end.ordinal if end else None,
-        "end_at": end.received_at if end else None,
-    }
+def _position(position: FramePosition | None) -> dict[str, int | None]:
+    return {"ordinal": None, "at": None} if position is None else {"ordinal": position.ordinal, "at": position.received_at}

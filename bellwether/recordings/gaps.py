@@ -36,34 +36,27 @@ class FramePosition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
-    """Period without a valid book of a market: from frame `start` to the snapshot `end`; None means to the end of the recording.
+class Gap:
+    """Missing data of a subscription after frame `start` (None: its first) up to frame `end` (None: the end of the recording).
 
-    cause: gap (a number was skipped), break (the connection ended), start (the first frame of the market was not a snapshot), unsubscribed
-    (its changes were no longer sent), error with a code (the venue ended its subscription), late (a change came after later ones) or
-    unreadable.
+    kind: `book` for a period without a valid book of a market, which a snapshot ends; otherwise the numbers `first_seq` to `last_seq` were
+    skipped: `lost`, or `partial` in a recording that lacks other markets. missing: how many of them never arrived later.
+
+    cause: of a book: gap (a number was skipped), break (the connection ended), start (the first frame of the market was not a snapshot),
+    unsubscribed (its changes were no longer sent), error with a code (the venue ended its subscription), late (a change came after later
+    ones) or unreadable.
     """
 
-    market: str
-    cause: str
+    kind: str
     connection: int
     sid: int
-    start: FramePosition
+    start: FramePosition | None
     end: FramePosition | None
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Sequence numbers `first` to `last` skipped between two consecutive frames. missing: how many of them never arrived later."""
-
-    connection: int
-    sid: int
-    first: int
-    last: int
-    missing: int
-    before: FramePosition | None
-    after: FramePosition
     markets: tuple[str, ...]
+    cause: str | None = None
+    first_seq: int | None = None
+    last_seq: int | None = None
+    missing: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +69,7 @@ class GapReport:
     connections: int
     numbers: tuple[SequenceNumbers, ...]
     gaps: tuple[Gap, ...]
-    outages: tuple[Outage, ...]
+    outages: tuple[Gap, ...]
 
     @property
     def lost(self) -> int:
@@ -216,10 +209,10 @@ class BookValidator:
         self.numbers: dict[Key, SequenceNumbers] = {}
         self.frames = 0
         self.connections = 0
-        self.outages: list[Outage] = []
-        self._ended: list[Outage] = []
+        self.outages: list[Gap] = []
+        self._ended: list[Gap] = []
         self._gaps: list[tuple[Key, int, int, FramePosition | None, FramePosition]] = []
-        self._open: dict[str, Outage] = {}
+        self._open: dict[str, Gap] = {}
         self._books: dict[str, _Book] = {}
         #: Highest number of a book frame, by market and subscription.
         self._latest: dict[tuple[str, Key], int] = {}
@@ -262,8 +255,8 @@ class BookValidator:
             self._end_all(key, "unsubscribed", previous, but=frozenset(map(str, body["market_tickers"])))
         return None
 
-    def pop_ended(self) -> list[Outage]:
-        """Return the outages that began with the end of a book since the last call of this method."""
+    def pop_ended(self) -> list[Gap]:
+        """Return the gaps that began with the end of a book since the last call of this method."""
         ended, self._ended = self._ended, []
         return ended
 
@@ -278,10 +271,9 @@ class BookValidator:
             numbers = self.numbers[key] = SequenceNumbers(*key, first=seq, last=seq - 1 if self.partial else 0)
         expected = numbers.last + 1
         arrival = numbers.count(seq)
-        if arrival is Arrival.AFTER_GAP:
+        if arrival is Arrival.AFTER_GAP and not self.partial:
             self._gaps.append((key, expected, seq - 1, previous, position))
-            if not self.partial:
-                self._end_all(key, "gap", previous or position)
+            self._end_all(key, "gap", previous or position)
         self._positions[key] = position
         return arrival
 
@@ -331,7 +323,7 @@ class BookValidator:
         """Process a delta. is_late: a frame of the market with a higher number arrived earlier."""
         book = self._books.get(market)
         if book is None:
-            self._open.setdefault(market, Outage(market, "start", *key, position, None))
+            self._open.setdefault(market, Gap("book", *key, position, None, (market,), "start"))
             return Effect.UNAPPLIED
         if book.key == key and is_late and self.partial and seq > book.opened:
             # Without it, every book since the snapshot may have been wrong.
@@ -347,27 +339,26 @@ class BookValidator:
     def _end(self, market: str, cause: str, start: FramePosition) -> None:
         """End a book after frame `start`."""
         book = self._books.pop(market)
-        outage = self._open[market] = Outage(market, cause, *book.key, start, None)
-        self._ended.append(outage)
+        gap = self._open[market] = Gap("book", *book.key, start, None, (market,), cause)
+        self._ended.append(gap)
 
     # --- report ----------------------------------------------------------------------------------------------------------
 
     def gaps(self) -> Iterator[Gap]:
         """Yield the gaps in sequence numbers so far. A partial recording has one per subscription, which spans all missing numbers."""
-        if self.partial:
-            for key, numbers in self.numbers.items():
-                if numbers.ranges:
-                    first, last = numbers.ranges[0][0], numbers.ranges[-1][1]
-                    yield Gap(*key, first, last, numbers.missing, None, self._positions[key], tuple(sorted(numbers.markets)))
-            return
         for key, first, last, previous, following in self._gaps:
             numbers = self.numbers[key]
-            yield Gap(*key, first, last, count_within(numbers.ranges, first, last), previous, following, tuple(sorted(numbers.markets)))
+            missing = count_within(numbers.ranges, first, last)
+            yield Gap("lost", *key, previous, following, tuple(sorted(numbers.markets)), None, first, last, missing)
+        for key, numbers in self.numbers.items() if self.partial else ():
+            if numbers.ranges:
+                span = numbers.ranges[0][0], numbers.ranges[-1][1]
+                yield Gap("partial", *key, None, self._positions[key], tuple(sorted(numbers.markets)), None, *span, numbers.missing)
 
     def report(self, recording: str) -> GapReport:
         """Return the gap report. recording: name in the report."""
         numbers = tuple(self.numbers[key] for key in sorted(self.numbers))
-        outages = sorted([*self.outages, *self._open.values()], key=lambda outage: (outage.start.ordinal, outage.market))
+        outages = sorted([*self.outages, *self._open.values()], key=lambda gap: (gap.start.ordinal if gap.start else 0, gap.markets))
         return GapReport(recording, self.partial, self.frames, self.connections, numbers, tuple(self.gaps()), tuple(outages))
 
 

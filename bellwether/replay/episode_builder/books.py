@@ -17,7 +17,7 @@ import numpy as np
 
 from bellwether.recordings.books import BookSide, FrameReader, Levels, UnusableFrame, read_polled_books
 from bellwether.recordings.exchange_times import SECOND, parse_time, read_exchange_time
-from bellwether.recordings.gaps import Effect, FrameEffect, Key, Outage
+from bellwether.recordings.gaps import Effect, FrameEffect, Gap, Key
 from bellwether.replay.episode_builder.lifecycle import Lifecycle
 from bellwether.replay.episode_builder.times import Times
 from bellwether.replay.tape.layout import INVALID, LEVEL, VALID
@@ -240,13 +240,15 @@ class Books:
             previous, market.book = market.book, book
             self._write_snapshot(frame, market, previous, place)
 
-    def end(self, outage: Outage) -> None:
-        """Process the end of a market's book."""
-        market = self.markets.get(outage.market)
+    def end(self, gap: Gap) -> None:
+        """Process the end of a market's book, which begins a gap."""
+        [ticker] = gap.markets
+        market = self.markets.get(ticker)
         if market is None or market.book is None:
             return
-        stream = self._stream((outage.connection, outage.sid), outage.market)
-        self._invalidate(market, self._times.last(stream, outage.start.ordinal) or 0, outage.cause)
+        assert gap.start is not None and gap.cause is not None
+        stream = self._stream((gap.connection, gap.sid), ticker)
+        self._invalidate(market, self._times.last(stream, gap.start.ordinal) or 0, gap.cause)
 
     def _stream(self, key: Key, ticker: str) -> Hashable:
         """Return the key of the frames that are in order: the subscription, in a partial recording with the market."""

@@ -221,7 +221,9 @@ class _Assembly:
     def __init__(self, recording: str, about: RecordingRequest, tracker: Tracker, listings: Listings, outcomes: Outcomes) -> None:
         self._recording, self._about, self._tracker, self._listings, self._outcomes = recording, about, tracker, listings, outcomes
         self._times = tracker.times.resolve(recording)
-        self._books = {ticker: market.resolve_rows(self._times, tracker.validator.frames) for ticker, market in tracker.books.markets.items()}
+        self._books = {
+            ticker: market.resolve_rows(self._times, tracker.validator.frames) for ticker, market in tracker.books.markets.items()
+        }
         self._start = min(int(rows["ts"][0]) for rows in self._books.values() if len(rows["ts"]))
         self._trades = tracker.trades.columns()
         self._trades["ts"] = self._times[self._trades["place"]]

@@ -109,7 +109,7 @@ class BookReplay:
         message = parse_message(frame.data)
         understood = self.watch.take(frame, message)
         for ended in self.watch.pop_ended():
-            self.check.books.pop(ended.market, None)
+            self.check.books.pop(*ended.markets, None)
         if understood is None or understood.effect in (Effect.REPEATED, Effect.SUPERSEDED):
             return None
         effect, market, _, _ = understood

@@ -27,7 +27,7 @@ def report_of(found: list[Frame], *, partial: bool = False) -> GapReport:
 
 
 def spans(found: GapReport) -> list[tuple[str, str, int, int | None]]:
-    return [(outage.market, outage.cause, outage.start.ordinal, outage.end.ordinal if outage.end else None) for outage in found.outages]
+    return [(*outage.markets, outage.cause, outage.start.ordinal, outage.end.ordinal if outage.end else None) for outage in found.outages]
 
 
 @given(st.lists(st.integers(1, 30), max_size=60))
@@ -48,7 +48,7 @@ def test_numbers_count_what_plain_sets_count(seqs: list[int]) -> None:
 def test_a_skipped_number_makes_every_book_of_the_subscription_invalid_until_its_own_snapshot() -> None:
     found = report(snapshot(A, 1), snapshot(B, 2), delta(A, 3), delta(A, 6), trade(A, 1), snapshot(B, 7), delta(B, 8), snapshot(A, 9))
     [gap] = found.gaps
-    assert (gap.first, gap.last, gap.missing, gap.before.ordinal, gap.after.ordinal, gap.markets) == (4, 5, 2, 2, 3, (A, B))
+    assert (gap.first_seq, gap.last_seq, gap.missing, gap.start.ordinal, gap.end.ordinal, gap.markets) == (4, 5, 2, 2, 3, (A, B))
     assert spans(found) == [(A, "gap", 2, 7), (B, "gap", 2, 5)]
     assert found.lost == 2
 
@@ -56,13 +56,13 @@ def test_a_skipped_number_makes_every_book_of_the_subscription_invalid_until_its
 def test_a_late_frame_is_an_inversion_and_not_lost_but_the_book_stays_invalid() -> None:
     found = report(snapshot(A, 1), delta(A, 3), delta(A, 2), delta(A, 4), snapshot(A, 5))
     assert (found.lost, found.inversions, found.duplicates) == (0, 1, 0)
-    assert [(gap.first, gap.last, gap.missing) for gap in found.gaps] == [(2, 2, 0)]
+    assert [(gap.first_seq, gap.last_seq, gap.missing) for gap in found.gaps] == [(2, 2, 0)]
     assert spans(found) == [(A, "gap", 0, 4)]
 
 
 def test_a_lost_trade_harms_no_book() -> None:
     found = report(snapshot(A, 1), trade(A, 1), trade(B, 4), delta(A, 2))
-    assert [(gap.sid, gap.first, gap.last, gap.markets) for gap in found.gaps] == [(2, 2, 3, (A, B))]
+    assert [(gap.sid, gap.first_seq, gap.last_seq, gap.markets) for gap in found.gaps] == [(2, 2, 3, (A, B))]
     assert found.outages == ()
 
 
@@ -88,7 +88,7 @@ def test_a_snapshot_that_comes_after_later_changes_makes_its_book_invalid() -> N
 def test_in_a_capture_of_some_markets_holes_are_expected_and_harm_no_book() -> None:
     found = report(snapshot(A, 9), delta(A, 12), delta(A, 20), trade(A, 5), trade(A, 6), partial=True)
     assert (found.lost, found.absent) == (0, 9)
-    assert [(gap.sid, gap.first, gap.last, gap.missing) for gap in found.gaps] == [(1, 10, 19, 9)]
+    assert [(gap.sid, gap.first_seq, gap.last_seq, gap.missing) for gap in found.gaps] == [(1, 10, 19, 9)]
     assert found.outages == ()
 
 
