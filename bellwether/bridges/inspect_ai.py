@@ -255,7 +255,7 @@ def write_logs(questions: pl.DataFrame, forecasts: pl.DataFrame, folder: Path) -
 
 
 def _parts(questions: pl.DataFrame, forecasts: pl.DataFrame, forecaster: str) -> Iterator[pl.DataFrame]:
-    """Yield the rows of the sheet of each log of one forecaster; all samples of a question are in one log."""
+    """Return the rows of the sheet of each log of one forecaster; all samples of a question are in one log."""
     sheet = _sheet(forecasts, questions, forecaster).filter(pl.col("id").is_in(forecasts["question_id"].implode()))
     return sheet.iter_slices(max(1, SAMPLES_PER_LOG // _count_epochs(forecasts)))
 

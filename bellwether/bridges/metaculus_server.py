@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from bellwether.bridges.files import FilePart
 from bellwether.bridges.metaculus import HIGHEST, LOWEST, VENUE
 from bellwether.errors import ConfigError
 from bellwether.forecasting.elicitation_run import forecast_instant
+from bellwether.registry import NAME, NAME_RULE
 from bellwether.submissions import Submissions, validate_rows
 
 #: Root of the interface below the server's address.
@@ -52,13 +53,18 @@ class Interview:
         """Prepare the questions.
 
         questions: rows of benchmark/questions of one release. store: of the answers. forecaster: name of the bot. taken: names of other forecasters.
+        Raises `ConfigError` for an invalid name, and for a release without questions that have an opening time.
         """
+        if not NAME.fullmatch(forecaster):
+            raise ConfigError(f"serving questions: {forecaster!r} is not a valid forecaster name; {NAME_RULE}")
+        if forecaster in taken:
+            raise ConfigError(f"serving questions: {forecaster} is a forecaster already; choose another name")
         asked = questions.with_columns(as_of=forecast_instant(HORIZON)).filter(pl.col("as_of") < pl.col("close_time"))
         if asked.is_empty():
             raise ConfigError("serving questions: none has an opening time at which it could be asked; choose another release")
         self._rows: dict[int, Mapping[str, Any]] = {_number(row): row for row in asked.iter_rows(named=True)}
         self._markets = asked.select("market_id", "open_time", "close_time", venue="source")
-        self._store, self._forecaster, self._taken, self._clock = store, forecaster, taken, clock
+        self._store, self._forecaster, self._clock = store, forecaster, clock
 
     def posts(self) -> list[dict[str, Any]]:
         """Return all questions as posts of the interface."""
@@ -93,19 +99,25 @@ class Interview:
             },
         }
 
-    def store(self, number: int, p: float) -> str | None:
-        """Store an answer. Returns the reason if it is refused; a forecast that is stored already stays unchanged."""
-        if number not in self._rows:
-            return f"there is no question {number}"
-        row = self._rows[number]
-        stated = {"row": [0], "market": [row["id"]], "stated_at": [row["as_of"].isoformat()], "probability": [repr(p)]}
+    def store(self, answers: Sequence[tuple[int, float]]) -> str | None:
+        """Store answers, each the number of a question and a probability, together. Returns the reason if one is refused; then none is stored."""
+        if unknown := [number for number, _ in answers if number not in self._rows]:
+            return f"question {unknown[0]}: there is no such question"
+        asked = [self._rows[number] for number, _ in answers]
+        stated = pl.DataFrame(
+            {
+                "row": range(len(answers)),
+                "market": [row["id"] for row in asked],
+                "stated_at": [row["as_of"].isoformat() for row in asked],
+                "probability": [repr(p) for _, p in answers],
+            }
+        )
         with self._store.lock():
             stored = self._store.read([self._forecaster])
-            checked = validate_rows(
-                pl.DataFrame(stated), self._markets, stored, forecaster=self._forecaster, taken=self._taken, now=self._clock()
-            )
+            checked = validate_rows(stated, self._markets, stored, forecaster=self._forecaster, now=self._clock())
             if checked.refused.height:
-                return str(checked.refused["reason"][0])
+                row, reason = checked.refused.row(0)
+                return f"question {answers[row][0]}: {reason}"
             self._store.add(checked.accepted)
         return None
 
@@ -130,16 +142,15 @@ def build_application(interview: Interview) -> Starlette:
             return JSONResponse({"detail": f"there is no question {request.path_params['number']}"}, 404)
 
     async def receive(request: Request) -> Response:
+        if not request.headers.get("content-type", "").startswith("application/json"):  # a page of another site can send other types only
+            return JSONResponse({"detail": "the content type must be application/json"}, 415)
         try:
             answers = _ANSWERS.validate_json(await request.body())
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             return JSONResponse({"detail": f"{'.'.join(map(str, first['loc']))}: {first['msg']}"}, 400)
-        for answer in answers:
-            reason = await run_in_threadpool(interview.store, answer.question, answer.probability_yes)
-            if reason is not None:
-                return JSONResponse({"detail": f"question {answer.question}: {reason}"}, 400)
-        return JSONResponse({}, 201)
+        reason = await run_in_threadpool(interview.store, [(answer.question, answer.probability_yes) for answer in answers])
+        return JSONResponse({}, 201) if reason is None else JSONResponse({"detail": reason}, 400)
 
     async def ignore_comment(_: Request) -> Response:
         return JSONResponse({"id": 1}, 201)

@@ -146,6 +146,9 @@ def test_an_invalid_file_of_reports_is_refused(tmp_path: Path, reports: Any, mes
 async def test_answers_to_the_server_are_a_submission(tmp_path: Path) -> None:
     store = Submissions(tmp_path / "submissions")
     questions = frames.release(3)
+    for name, problem in (("gpt-4o", "is a forecaster already"), ("../bot", "is not a valid forecaster name")):
+        with pytest.raises(ConfigError, match=problem):
+            Interview(questions, store, name, taken=("gpt-4o",), clock=lambda: datetime(2027, 1, 1, tzinfo=UTC))
     interview = Interview(questions, store, "bot", taken=("gpt-4o",), clock=lambda: datetime(2027, 1, 1, tzinfo=UTC))
     transport = httpx.ASGITransport(build_application(interview))
     async with httpx.AsyncClient(transport=transport, base_url="http://bot/api") as client:
@@ -160,11 +163,15 @@ async def test_answers_to_the_server_are_a_submission(tmp_path: Path) -> None:
         for changed, reason in (
             ({"probability_yes": 0.3}, "question 2: an earlier submission already has another forecast"),
             ({"probability_yes": 1.5}, "0.probability_yes: Input should be less than"),
-            ({"question": 9}, "question 9: there is no question 9"),
+            ({"question": 9}, "question 9: there is no such question"),
             ({"probability_yes": None, "continuous_cdf": []}, "0.probability_yes: Input should be a valid number"),
         ):
             refused = await client.post("/questions/forecast/", json=[answer | changed])
             assert (refused.status_code, reason in refused.json()["detail"]) == (400, True), refused.text
+        both = await client.post("/questions/forecast/", json=[answer | {"question": 1}, answer | {"question": 9}])
+        assert both.status_code == 400
+        text = await client.post("/questions/forecast/", content="[]", headers={"content-type": "text/plain"})
+        assert text.status_code == 415
         assert (await client.post("/comments/create/", json={"on_post": 2, "text": "Why."})).status_code == 201
     rows = store.read(["bot"])
     stated = max(questions["close_time"][1] - timedelta(hours=24), questions["open_time"][1])
