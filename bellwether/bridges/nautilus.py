@@ -213,12 +213,11 @@ def read_episode(folder: Path) -> Content:
     file, row, field and value, also for single orders and trades without a taker.
     """
     data = folder / "data"
-    names = sorted({path.name for kind in (_DELTAS, _TRADES) for path in (data / kind).glob("*") if path.is_dir()})
+    names = sorted({path.name for kind in (_DELTAS, _TRADES, _INSTRUMENTS) for path in (data / kind).glob("*") if path.is_dir()})
     events, terms = dict[str, MarketEvents](), dict[str, Market]()
     for name in names:
         ticker = name.rpartition(".")[0] or name
-        parts = [*_read_deltas(data, name), *_read_trades(data, name)]
-        events[ticker] = _join(parts)
+        events[ticker] = _join([*_read_deltas(data, name), *_read_trades(data, name)])
         for _, table in _read_tables(data, _INSTRUMENTS, name):
             row = table.to_pylist()[0]
             step = round(float(row["price_increment"]) * DOLLAR)
@@ -228,11 +227,10 @@ def read_episode(folder: Path) -> Content:
 
 def _join(parts: list[MarketEvents]) -> MarketEvents:
     """Combine events in chronological order; trades precede changes at the same time."""
-    columns = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in ("ts", "sequence", "kind", "side", "price", "lots")
-    }
+    names = ("ts", "sequence", "kind", "side", "price", "lots")
+    columns = {name: np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in parts)]) for name in names}
     order = np.lexsort((columns["kind"] != TRADE, columns["ts"]))
-    ids = pa.concat_arrays([part.trade_ids for part in parts])
+    ids = pa.concat_arrays([pa.array([], pa.string()), *(part.trade_ids for part in parts)])
     return MarketEvents(**{name: values[order] for name, values in columns.items()}, trade_ids=ids)
 
 

@@ -73,6 +73,29 @@ def test_an_episode_comes_back_with_its_quotes_trades_and_terms(episode: Any, tm
 
 
 @pytest.mark.parametrize("bridge", BRIDGES)
+def test_a_book_is_empty_in_a_gap(tmp_path: Path, bridge: Any) -> None:
+    gap = Native()
+    gap.metadata["gaps"] = [
+        {"ticker": "KXTEST-B", "start": "2026-01-20T00:01:10Z", "end": "2026-01-20T00:01:30Z", "cause": "lost messages"}
+    ]
+    gap.book += [(70, 6, "KXTEST-B", "invalid", None, None, None), (80, 7, "KXTEST-B", "level", "yes", 30, 100)]
+    gap.book += [(90, 8, "KXTEST-B", "snapshot_start", None, None, None), (90, 8, "KXTEST-B", "level", "yes", 20, 500)]
+    episode = load(gap.write(tmp_path / "E"))
+    bridge.write_episode(tmp_path / "out", episode)
+    found = changes(quotes(bridge.read_episode(tmp_path / "out"), 1))
+    assert [(at - episode.metadata.start) // 10**9 for at, *_ in found] == [0, 60, 70, 90]
+    assert [prices for _, *prices in found[1:]] == [[400, 450], [0, DOLLAR], [200, DOLLAR]]
+
+
+@pytest.mark.parametrize("bridge", BRIDGES)
+def test_a_market_without_data_comes_back(tmp_path: Path, bridge: Any) -> None:
+    silent = Native()
+    silent.metadata["markets"].append({"ticker": "KXTEST-C"})
+    bridge.write_episode(tmp_path / "out", load(silent.write(tmp_path / "E")))
+    assert bridge.read_episode(tmp_path / "out").metadata.tickers == ("KXTEST-A", "KXTEST-B", "KXTEST-C")
+
+
+@pytest.mark.parametrize("bridge", BRIDGES)
 def test_an_export_has_the_same_bytes_again(episode: Any, tmp_path: Path, bridge: Any) -> None:
     folders = [tmp_path / "first", tmp_path / "second"]
     for folder in folders:
