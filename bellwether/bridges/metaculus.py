@@ -79,7 +79,7 @@ class _Projects(FilePart):
 
 
 class Post(FilePart):
-    """Post with one binary question."""
+    """Post with one binary question; the questions of a group have posts of one id."""
 
     id: int
     question: _Binary
@@ -134,6 +134,7 @@ class _Questions(RootModel[list[Annotated[_Entry, BeforeValidator(_parse_entry)]
 
 class _ReportedQuestion(FilePart):
     id_of_post: int = Field(validation_alias=AliasChoices("id_of_post", "post_id", "question_id"))
+    id_of_question: int | None = None
 
 
 class Report(FilePart):
@@ -155,14 +156,14 @@ def read_questions(path: Path) -> tuple[list[Post], list[str]]:
     """Read binary questions, .json or .json.gz; return them, and a line for each other entry with its row and type.
 
     A file is a list of posts of Metaculus's interface or of questions that `forecasting-tools` saved, or a page of the interface. Raises `ConfigError`
-    with file, row, field and value, and for a post that occurs twice.
+    with file, row, field and value, and for a question that occurs twice.
     """
     posts, left_out, rows = [], list[str](), dict[int, int]()
     for row, entry in enumerate(read_file(path, _Questions).root, 1):
         if entry.post is None:
             left_out.append(f"row {row}: {entry.reason}")
-        elif (first := rows.setdefault(entry.post.id, row)) != row:
-            raise ConfigError(f"{path}, row {row}, id = {entry.post.id}: row {first} has it too; remove one")
+        elif (first := rows.setdefault(entry.post.question.id, row)) != row:
+            raise ConfigError(f"{path}, row {row}, id = {entry.post.question.id}: row {first} has this question too; remove one")
         else:
             posts.append(entry.post)
     return posts, left_out
@@ -182,10 +183,10 @@ def import_questions(lake: Lake, registry: Path | None, path: Path, *, name: str
     rows = []
     for post in posts:
         if post.outcome is None:
-            left_out.append(f"post {post.id}: {post.question.resolution or 'not resolved'}")
+            left_out.append(f"question {post.question.id}: {post.question.resolution or 'not resolved'}")
         elif post.question.open_time is None or post.question.open_time >= post.close_time:
             raise ConfigError(
-                f"{path}, post {post.id}, open_time = {post.question.open_time}: it must be before the close, {post.close_time}"
+                f"{path}, question {post.question.id}, open_time = {post.question.open_time}: it must be before the close, {post.close_time}"
             )
         else:
             rows.append(_question_row(post))
@@ -204,8 +205,8 @@ def _question_row(post: Post) -> dict[str, Any]:
     known = {name: post.community(post.close_time - timedelta(hours=hours)) for name, hours in HORIZONS.items()}
     prices = {name: stated for name, stated in known.items() if stated is not None}
     return {
-        "id": f"{VENUE}:{post.id}",
-        "market_id": str(post.id),
+        "id": f"{VENUE}:{question.id}",
+        "market_id": str(question.id),
         "question": question.title.replace("\x00", ""),
         "description": describe(question.resolution_criteria, question.fine_print, question.description),
         "category": post.projects.category[0].name if post.projects.category else "unknown",
@@ -257,20 +258,22 @@ def score_reports(paths: Sequence[Path], questions: Path) -> Standing:
     Every forecast counts for the whole time of its question. Peers are the forecasters of the other files. Raises `ConfigError` with file, row, field
     and value, for repeated reports, and without any report on a resolved question.
     """
-    posts = {post.id: post for post in read_questions(questions)[0]}
+    posts = {post.question.id: post for post in read_questions(questions)[0]}
+    members = Counter(post.id for post in posts.values())
+    numbers = {post.id: number for number, post in posts.items() if members[post.id] == 1}  # early reports state the post alone
     names = [path.name.partition(".")[0] for path in paths]
     if repeated := next((name for name, times in Counter(names).items() if times > 1), None):
         raise ConfigError(f"scoring {', '.join(map(str, paths))}: two files are called {repeated}; a file has the name of its forecaster")
     forecasts, left_out = dict[int, dict[str, float]](), list[str]()
     for path, name in zip(paths, names, strict=True):
         for row, report in read_reports(path):
-            number = report.question.id_of_post
-            if number not in posts or posts[number].outcome is None:
-                left_out.append(
-                    f"{path}, row {row}, post {number}: {'not resolved' if number in posts else 'not in the file of questions'}"
-                )
+            stated = report.question
+            number = numbers.get(stated.id_of_post) if stated.id_of_question is None else stated.id_of_question
+            if number is None or number not in posts or posts[number].outcome is None:
+                problem = "not resolved" if number in posts else "not in the file of questions"
+                left_out.append(f"{path}, row {row}, post {stated.id_of_post}: {problem}")
             elif name in (known := forecasts.setdefault(number, {})):
-                raise ConfigError(f"{path}, row {row}, id_of_post = {number}: an earlier row has a report on it; keep one")
+                raise ConfigError(f"{path}, row {row}, question {number}: an earlier row has a report on it; keep one")
             else:
                 known[name] = report.prediction
     if not forecasts:
@@ -287,16 +290,27 @@ def score_reports(paths: Sequence[Path], questions: Path) -> Standing:
             scores["community"][0].append(baseline_score(min(max(crowd[1], LOWEST), HIGHEST), outcome))
         market = None if crowd is None else crowd[1]
         rows += [
-            {"forecaster": name, "question": str(number), "probability": p, "outcome": outcome, "market_price": market}
+            {
+                "forecaster": name,
+                "question": str(number),
+                "probability": p,
+                "outcome": outcome,
+                "cluster": str(post.id),
+                "market_price": market,
+            }
             for name, p in known.items()
         ]
-    schema = {"forecaster": pl.String, "question": pl.String, "probability": pl.Float64, "outcome": pl.Int64, "market_price": pl.Float64}
+    schema = {"forecaster": pl.String, "question": pl.String, "probability": pl.Float64, "outcome": pl.Int64, "cluster": pl.String}
     table = [
         {"forecaster": name, **_summarize("baseline", baselines), **_summarize("peer", peers)}
         for name, (baselines, peers) in scores.items()
         if baselines
     ]
-    return Standing(pl.DataFrame(table, infer_schema_length=None), score(pl.DataFrame(rows, schema=schema)), tuple(left_out))
+    return Standing(
+        pl.DataFrame(table, infer_schema_length=None),
+        score(pl.DataFrame(rows, schema=schema | {"market_price": pl.Float64})),
+        tuple(left_out),
+    )
 
 
 def _summarize(name: str, values: Sequence[float]) -> dict[str, float | int | None]:

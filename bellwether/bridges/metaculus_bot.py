@@ -61,8 +61,8 @@ def build_row(question: BinaryQuestion, now: datetime) -> pl.DataFrame:
     price = question.community_prediction_at_access_time
     values: dict[str, Any] = {
         "release": VENUE,
-        "id": f"{VENUE}:{question.id_of_post}",
-        "market_id": str(question.id_of_post),
+        "id": f"{VENUE}:{question.id_of_question}",
+        "market_id": str(question.id_of_question),
         "source": VENUE,
         "question": question.question_text,
         "description": describe(question.resolution_criteria, question.fine_print, question.background_info),

@@ -68,17 +68,15 @@ class Interview:
 
     def posts(self) -> list[dict[str, Any]]:
         """Return all questions as posts of the interface."""
-        return [self.post(number) for number in self._rows]
+        return [self._post(number, row) for number, row in self._rows.items()]
 
-    def post(self, number: int) -> dict[str, Any]:
-        """Return the post of one question. Raises `KeyError` for an unknown number."""
-        row = self._rows[number]
+    def _post(self, number: int, row: Mapping[str, Any]) -> dict[str, Any]:
         opened, closes = row["open_time"].isoformat(), row["close_time"].isoformat()
         tournament = {"id": 1, "type": "tournament", "name": row["release"], "slug": row["release"], "visibility": "normal"}
         times = {"open_time": opened, "scheduled_close_time": closes, "scheduled_resolve_time": closes, "published_at": opened}
         return {
             **times,
-            "id": number,
+            "id": int(row["event_id"]) if row["source"] == VENUE else number,
             "title": row["question"],
             "status": "open",
             "nr_forecasters": 0,
@@ -123,7 +121,7 @@ class Interview:
 
 
 def _number(row: Mapping[str, Any]) -> int:
-    """Return the number of a question in the interface: that of its post at Metaculus, else its place in the release."""
+    """Return the number of a question in the interface: that at Metaculus, else its place in the release."""
     return int(row["market_id"]) if row["source"] == VENUE else row["ordinal"] + 1
 
 
@@ -136,10 +134,9 @@ def build_application(interview: Interview) -> Starlette:
         return JSONResponse({"count": len(results), "next": None, "previous": None, "results": results})
 
     async def show_post(request: Request) -> Response:
-        try:
-            return JSONResponse(interview.post(request.path_params["number"]))
-        except KeyError:
-            return JSONResponse({"detail": f"there is no question {request.path_params['number']}"}, 404)
+        number = request.path_params["number"]
+        found = next((post for post in interview.posts() if post["id"] == number), None)
+        return JSONResponse({"detail": f"there is no post {number}"}, 404) if found is None else JSONResponse(found)
 
     async def receive(request: Request) -> Response:
         if not request.headers.get("content-type", "").startswith("application/json"):  # a page of another site can send other types only

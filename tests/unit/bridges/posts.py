@@ -50,4 +50,8 @@ POSTS: list[dict[str, Any]] = [
 
 def report(number: int, p: Any, **question: Any) -> dict[str, Any]:
     """Return a report as forecasting-tools saves it."""
-    return {"question": {"question_text": "?", "id_of_post": number, **question}, "explanation": "# SUMMARY", "prediction": p}
+    return {
+        "question": {"question_text": "?", "id_of_post": number, "id_of_question": 1000 + number, **question},
+        "explanation": "# SUMMARY",
+        "prediction": p,
+    }

@@ -37,9 +37,9 @@ def load(folder: Path, posts: Any = POSTS) -> tuple[pl.DataFrame, list[str]]:
 def test_resolved_binary_questions_are_a_release_and_others_are_listed(tmp_path: Path) -> None:
     questions, left_out = load(tmp_path)
     assert questions.select("id", "ground_truth", "category").rows() == [
-        ("metaculus:1", "yes", "Politics"),
-        ("metaculus:2", "no", "Politics"),
-        ("metaculus:3", "no", "Politics"),
+        ("metaculus:1001", "yes", "Politics"),
+        ("metaculus:1002", "no", "Politics"),
+        ("metaculus:1003", "no", "Politics"),
     ]
     assert left_out == [
         "row 6: numeric",
@@ -47,8 +47,8 @@ def test_resolved_binary_questions_are_a_release_and_others_are_listed(tmp_path:
         "row 8: date",
         "row 9: group_of_questions",
         "row 10: it has no post of the interface",
-        "post 4: not resolved",
-        "post 5: annulled",
+        "question 1004: not resolved",
+        "question 1005: annulled",
     ]
     first = questions.row(0, named=True)
     assert (first["close_time"], first["settled_at"]) == (datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 2, 2, tzinfo=UTC))
@@ -59,6 +59,13 @@ def test_resolved_binary_questions_are_a_release_and_others_are_listed(tmp_path:
     )
     assert first["description"] == "As its page says.\n\nBackground."
     assert questions["price_24h"][1] is None
+
+
+def test_questions_of_a_group_share_a_cluster(tmp_path: Path) -> None:
+    questions, _ = load(tmp_path, [post(1, "yes"), post(1, "no", id=1002)])
+    assert questions.select("id", "cluster").rows() == [("metaculus:1001", "metaculus:1"), ("metaculus:1002", "metaculus:1")]
+    mine = write(tmp_path / "mine.json", [report(1, 0.9), report(1, 0.2, id_of_question=1002)])
+    assert score_reports([mine], tmp_path / "posts.json").theirs["n_baseline"].to_list() == [2]
 
 
 def test_a_question_that_resolves_early_closes_then(tmp_path: Path) -> None:
@@ -74,9 +81,9 @@ def test_a_question_that_resolves_early_closes_then(tmp_path: Path) -> None:
         ([post(1, "yes", crowd=1.2)], "history, row 1, centers, row 1 = '1.2'"),
         (
             [post(1, "yes", open_time="2026-03-01T00:00:00Z")],
-            r"post 1, open_time = 2026-03-01 00:00:00\+00:00: it must be before the close",
+            r"question 1001, open_time = 2026-03-01 00:00:00\+00:00: it must be before the close",
         ),
-        ([POSTS[0], POSTS[0]], "row 2, id = 1: row 1 has it too"),
+        ([POSTS[0], POSTS[0]], "row 2, id = 1001: row 1 has this question too"),
         (["text"], "row 1 = 'text': must be a post"),
         (POSTS[3:], "no binary question is resolved"),
     ],
@@ -133,7 +140,7 @@ def test_reports_of_bots_are_scored_with_the_community(tmp_path: Path) -> None:
         ([report(1, "0.5")], "row 1, prediction = '0.5'"),
         ([report(1, None)], "row 1, prediction = 'None'"),
         ([report(1, 0.5), {"question": {}, "prediction": 0.5}], "row 2, question, id_of_post: Field required"),
-        ([report(1, 0.5), report(1, 0.6)], "row 2, id_of_post = 1: an earlier row has a report on it"),
+        ([report(1, 0.5), report(1, 0.6)], "row 2, question 1001: an earlier row has a report on it"),
         ([report(4, 0.5)], "no report is on a resolved binary question"),
         ({"question": 1}, "mine.json = .*: Input should be a valid list"),
     ],

@@ -66,7 +66,7 @@ def test_a_forecaster_of_the_registry_is_a_bot(client: Any, store: Submissions, 
     asyncio.run(bot.forecast_questions(questions))
     assert store.read(["bot"])["probability"].to_list() == [0.5] * 4
     (saved,) = tmp_path.glob("*.json")
-    asked = write(tmp_path / "posts.txt", [post(number, "yes") for number in range(1, 5)])
+    asked = write(tmp_path / "posts.txt", [post(number, "yes", id=number) for number in range(1, 5)])
     assert score_reports([saved], asked).theirs["baseline"].to_list() == [0.0]
 
 
