@@ -120,7 +120,6 @@ def test_commands_that_only_read_create_nothing_in_a_new_home(tmp_path: Path, mo
         "record",
         "release",
         f"arena run --dry-run --week {EMPTY_WEEK}",
-        "arena",
         f"arena explain {WEEK}/hold/{WEEK}",
         "evaluate --dry-run --models sandbox-calibrated",
         "query FROM(meta.tables)",

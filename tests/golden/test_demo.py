@@ -27,7 +27,6 @@ READING = (
     f"arena run --week {WEEK} --dry-run",
     f"arena explain {WEEK}",
     f"arena explain {WEEK}/favourite",
-    "arena",
     f"backtest --agent buy-and-hold --episode {EVENT}",
     "doctor",
     "doctor --files",
@@ -45,7 +44,7 @@ READING = (
     f"report {RELEASE} --to {{elsewhere}}/report",
 )
 #: Those that print a table of few columns, with one line per row in every terminal.
-TABLES = (*PRINTED, "agents", f"arena explain {WEEK}", "arena", "episode", "journal", "models", "recordings")
+TABLES = (*PRINTED, "agents", f"arena explain {WEEK}", "episode", "journal", "models", "recordings")
 #: Commands that change a home or do not read one.
 OTHERS = {
     "agents new",
@@ -55,10 +54,12 @@ OTHERS = {
     "backup",
     "demo",
     "episode build",
+    "episode export",
     "episode import",
     "import",
     "journal import",
     "journal reopen",
+    "metaculus",
     "pull",
     "restore",
     "sandbox",
