@@ -100,6 +100,7 @@ PERSONALITIES: Mapping[str, Personality] = MappingProxyType(
             Personality("noisy", Skill(1.0, noise=1.5)),
             Personality("slow", _KNOWN, reasons=True, late=True),
             Personality("failing", _KNOWN, fails=True),
+            Personality("researcher", Skill(0.0)),
         )
     }
 )

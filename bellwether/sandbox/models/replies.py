@@ -17,7 +17,9 @@ from bellwether.sandbox.models.exchange_tools import (
     read_exchange_tools,
     trade_beliefs,
 )
+from bellwether.sandbox.models.personalities import round_stated
 from bellwether.sandbox.models.request import ChatRequest
+from bellwether.sandbox.models.research_tools import continue_research, read_research
 
 
 class Failure(Enum):
@@ -51,6 +53,8 @@ class ReplyWriter:
         if (slip := read_arena_prompt(request)) is not None:
             return self._bet(slip, sample)
         exchange = read_exchange_tools(request)
+        if exchange is None and (calls := continue_research(request)):
+            return ModelReply(None, calls=tuple(calls))
         return self._forecast(sample) if exchange is None else self._trade(exchange, sample)
 
     def _failure(self, key: int) -> Failure | None:
@@ -109,7 +113,8 @@ class ReplyWriter:
         failure = self._failure(subject.key)
         if failure is Failure.REFUSAL:
             return self._refuse(as_field=request.json_schema is not None)
-        p = self._state(subject, sample)
+        researched = read_research(request)
+        p = self._state(subject, sample) if researched is None else round_stated(researched)
         thoughts = write_thoughts(p)
         wish = read_answer_format(request.instructions, as_object=request.wants_object)
         if request.json_schema is not None:

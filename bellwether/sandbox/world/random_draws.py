@@ -22,6 +22,7 @@ class Purpose(IntEnum):
     TRADING = 4
     CODE = 6
     MODEL = 21
+    NEWS = 22
     POLYMARKET = 101
     POLYMARKET_TRADING = 103
 
