@@ -4,7 +4,8 @@ The last part of a document's id is its kind:
 
 - preview-1, preview-2: published before the close; they state the chance of yes at their time.
 - report: states the outcome, published when it is determined.
-- undated: the report without a date. edited: dated like the first preview, and replaced by the report later.
+- undated: the report without a date. edited: dated like the first preview, and replaced by the report later. backdated: the same without the date
+  of the change, but the text states the day of the report.
 - sibling: the page of a further question, dated before the close, whose title gives the outcome away.
 """
 
@@ -62,16 +63,18 @@ def _cover(seed: int, market: Market, number: int) -> Iterator[Row]:
     for kind, at in (("preview-1", min(first, second)), ("preview-2", second)):
         yield _row(f"{market.ticker}-{kind}", (f"Preview: {question}", _preview(market, at, draw)), at)
     result = market.determination.result
-    extra = {kind: draw.chance(_SHARE) for kind in ("undated", "edited", "sibling")}
+    extra = {kind: draw.chance(_SHARE) for kind in ("undated", "edited", "backdated", "sibling")}
     if result not in ("yes", "no"):
         return
-    text = f"The matter is decided. To the question whether this would happen, the answer was {result}. {draw.choose(_OPINIONS)}"
+    text = f"The matter was decided on {to_datetime(life.determined):%-d %B %Y}. To the question whether this would happen, the answer was {result}. {draw.choose(_OPINIONS)}"
     report = f"Decided: {question}", text
     yield _row(f"{market.ticker}-report", report, life.determined)
     if extra["undated"]:
         yield _row(f"{market.ticker}-undated", report, None)
     if extra["edited"]:
         yield _row(f"{market.ticker}-edited", report, min(first, second), life.determined)
+    if extra["backdated"]:
+        yield _row(f"{market.ticker}-backdated", report, min(first, second))
     if extra["sibling"]:
         title = f"What follows after the {result} to: {question}"
         yield _row(f"{market.ticker}-sibling", (title, draw.choose(_OPINIONS)), life.closes - 2 * DAY)

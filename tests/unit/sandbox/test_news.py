@@ -66,7 +66,7 @@ def test_each_kind_has_the_dates_that_its_name_says(markets: list[Market], news:
                 assert document.published_at is not None
                 assert document.published_at == determined if kind == "report" else document.published_at < closes
                 assert document.revised_at == (determined if kind == "edited" else None)
-    assert set(kinds) == {"preview1", "preview2", "report", "undated", "edited", "sibling"}
+    assert set(kinds) == {"preview1", "preview2", "report", "undated", "edited", "backdated", "sibling"}
     assert kinds["report"] == kinds["preview2"] == len(markets)
     assert 0.1 < kinds["undated"] / len(markets) < 0.4
 
@@ -103,4 +103,4 @@ def test_the_researcher_states_the_chance_that_was_published_a_day_before_the_cl
             said = converse(truth, messages(question, as_of), Tools(MODEL, Sources(corpus), as_of))
             known = float(market.latent.probabilities_at(np.array([market.life.closes - 25 * HOUR]))[0])
             assert read(said[-1]["content"]).p_yes == pytest.approx(min(max(round(known, 2), 0.0001), 0.9999))
-            assert "The matter is decided" not in json.dumps(said)
+            assert "The matter was decided" not in json.dumps(said)
