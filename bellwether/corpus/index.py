@@ -52,6 +52,9 @@ CREATE TABLE visible (number INTEGER PRIMARY KEY, row INTEGER NOT NULL, at INTEG
 CREATE VIRTUAL TABLE terms USING fts5(words, content='', detail=none, columnsize=0, tokenize='ascii');
 """
 _FIND = "SELECT id, url, title, text, published, revised FROM documents WHERE id = ? AND visible < ?"
+_PAGE = """
+SELECT row, id, url, title, text, published, revised, visible FROM documents WHERE row > ? ORDER BY row LIMIT 1000
+"""
 _READ = """
 SELECT id, url, title, text, published FROM visible JOIN documents USING (row) WHERE number IN (SELECT value FROM json_each(?))
 """
@@ -127,10 +130,14 @@ class Corpus:
 
     def documents(self) -> Iterator[tuple[Document, datetime | None]]:
         """Yield all documents in the order of the file, each with the instant from which it may be seen, None if never. For audits only."""
-        with self._lock:
-            rows = self._database.cursor().execute("SELECT id, url, title, text, published, revised, visible FROM documents ORDER BY row")
-            for *fields, visible in rows:
+        row = 0
+        while page := self._read_page(row):
+            for row, *fields, visible in page:  # noqa: B007 - the last one is the next page's start
                 yield _to_document(fields), _to_time(visible)
+
+    def _read_page(self, after: int) -> list[Any]:
+        with self._lock:
+            return self._database.execute(_PAGE, (after,)).fetchall()
 
     def count_withheld(self, as_of: datetime) -> dict[str, int]:
         """Count the documents that are not visible before `as_of` by reason. For audits only: a model must not learn these numbers.
