@@ -11,6 +11,7 @@ The last part of a document's id is its kind:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ import orjson
 from bellwether.files import atomic_file
 from bellwether.sandbox.timestamps import DAY, HOUR, to_datetime
 from bellwether.sandbox.world import GeneratedWorld
-from bellwether.sandbox.world.model import Market
+from bellwether.sandbox.world.model import Market, WorldEvent
 from bellwether.sandbox.world.random_draws import Purpose, RandomDraws
 
 #: Latest time of the second preview before the close, an hour before forecasts of the day before are dated.
@@ -42,22 +43,25 @@ def write_news(path: Path, seed: int, tickers: Iterable[str]) -> None:
     """Write the news about the events of some Kalshi markets of the world of a seed, as JSON lines. The same markets give the same bytes."""
     world = GeneratedWorld(seed)
     events = {event.ticker: event for ticker in tickers if (event := world.event("-".join(ticker.split("-")[:2])))}
-    rows = (
-        row for _, event in sorted(events.items()) for number, market in enumerate(event.markets) for row in _cover(seed, market, number)
-    )
+    covered = [pair for _, event in sorted(events.items()) for pair in question_texts(event).items()]
+    rows = (row for market, question in covered for row in _cover(seed, market, question))
     with atomic_file(path) as draft:
         draft.write_bytes(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows))
 
 
-def question_text(market: Market) -> str:
-    """Return the question of a market in the wording of the clean tables."""
-    return f"{market.terms['title']} — {market.terms['yes_sub_title']}"
+def question_texts(event: WorldEvent) -> dict[Market, str]:
+    """Return the question of each market of an event in the wording of the clean tables: with its label if several have the same title."""
+    counts = Counter(market.terms["title"] for market in event.markets)
+    return {
+        market: f"{market.terms['title']} — {market.terms['yes_sub_title']}" if counts[market.terms["title"]] > 1 else market.terms["title"]
+        for market in event.markets
+    }
 
 
-def _cover(seed: int, market: Market, number: int) -> Iterator[Row]:
-    """Yield all documents about a market. number: of the market in its event."""
-    draw = RandomDraws(seed, Purpose.NEWS, *map(abs, market.key), number)
-    life, question = market.life, question_text(market)
+def _cover(seed: int, market: Market, question: str) -> Iterator[Row]:
+    """Yield all documents about a market."""
+    draw = RandomDraws(seed, Purpose.NEWS, *map(abs, market.key))
+    life = market.life
     first = life.opens + (life.closes - life.opens) // 4
     second = max(life.opens, life.closes - _LAST_PREVIEW)
     for kind, at in (("preview-1", min(first, second)), ("preview-2", second)):

@@ -21,7 +21,7 @@ from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.models import Truth
 from bellwether.sandbox.models.replies import ReplyWriter
 from bellwether.sandbox.models.request import read_request
-from bellwether.sandbox.news import question_text, write_news
+from bellwether.sandbox.news import question_texts, write_news
 from bellwether.sandbox.polymarket import GeneratedPolymarket
 from bellwether.sandbox.timestamps import DAY, HOUR, midnight, to_datetime
 from bellwether.sandbox.world.model import FIRST_DAY, Market
@@ -79,6 +79,12 @@ def truth() -> Truth:
     return known
 
 
+def question(market: Market) -> str:
+    event = WORLD.event(market.event_ticker)
+    assert event is not None
+    return next(text for one, text in question_texts(event).items() if one.ticker == market.ticker)
+
+
 def converse(truth: Truth, prompt: list[dict[str, Any]], tools: Tools) -> list[dict[str, Any]]:
     """Return the messages of a conversation in which the sandbox's model calls the tools, its answer included."""
     while True:
@@ -99,8 +105,8 @@ def test_the_researcher_states_the_chance_that_was_published_a_day_before_the_cl
     with Corpus.open(news, tmp_path) as corpus:
         for market in longer:
             as_of = to_datetime(market.life.closes) - timedelta(days=1)
-            question = {"source": "kalshi", "market_id": market.ticker, "question": question_text(market), "description": ""}
-            said = converse(truth, messages(question, as_of), Tools(MODEL, Sources(corpus), as_of))
+            row = {"source": "kalshi", "market_id": market.ticker, "question": question(market), "description": ""}
+            said = converse(truth, messages(row, as_of), Tools(MODEL, Sources(corpus), as_of))
             known = float(market.latent.probabilities_at(np.array([market.life.closes - 25 * HOUR]))[0])
             assert read(said[-1]["content"]).p_yes == pytest.approx(min(max(round(known, 2), 0.0001), 0.9999))
             assert "The matter was decided" not in json.dumps(said)
