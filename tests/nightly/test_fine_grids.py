@@ -8,11 +8,15 @@ import pytest
 
 from bellwether.recordings.captures import import_captures
 from bellwether.replay.engine.codes import Reason
+from bellwether.replay.engine.session import Session
 from bellwether.replay.episode.folder import write
 from bellwether.replay.episode_builder.build import build_recording
+from bellwether.replay.rules import rule_set
+from bellwether.replay.settings import BacktestSettings
+from bellwether.replay.tape.build import load_tape
 from bellwether.replay.tape.layout import unpack
-from bellwether.replay.units import BUY, YES
-from tests.unit.replay.episode_builder.test_build import CENTI, open_session
+from bellwether.replay.units import BUY, MICROS, SECOND, YES
+from tests.unit.replay.episode_builder.test_build import CENTI
 
 pytestmark = pytest.mark.real
 
@@ -41,7 +45,8 @@ def test_captures_with_fine_grids_are_built_and_replayed(
     _, _, _, prices, lots = unpack(episode.content.book.words)
     assert set(prices.tolist()) == levels and (lots > 0).all()
     assert len(episode.content.book.ts) == sum(b'"orderbook_' in frame.data for frame in recording.frames())
-    session = open_session(episode)
+    rules = rule_set("kalshi-2026-08-30")
+    session = Session(load_tape(episode, rules), rules, BacktestSettings(cadence=SECOND, bankroll=1000 * MICROS))
     assert session.step()
     order = session.place(0, YES, BUY, price, 200)
     while session.step():
