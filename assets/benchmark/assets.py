@@ -107,6 +107,27 @@ def _question_counts(frame: pl.DataFrame) -> dict[str, Any]:
 
 
 @dg.asset(
+    key=["benchmark", "resolutions"],
+    group_name="benchmark",
+    kinds={"duckdb"},
+    metadata=FOLLOW_INPUTS,
+    ins={
+        "questions": dg.AssetIn(key("benchmark/questions")),
+        "markets": HISTORY,
+        "resolutions": dg.AssetIn(key("clean/resolutions"), partition_mapping=ALL_DAYS),
+    },
+    partitions_def=RELEASE,
+)
+def resolutions(questions: Slice, markets: Slice, resolutions: Slice) -> dg.MaterializeResult[pl.DataFrame]:
+    """Look up the outcomes of a release as known now, and whether they are disputed, corrected, void or late."""
+    from bellwether.questions.resolutions import resolve_questions
+
+    frame = resolve_questions(questions, markets, resolutions)
+    counts = frame["resolution_status"].value_counts().sort("resolution_status").iter_rows()
+    return dg.MaterializeResult(value=frame, metadata=dict(counts))
+
+
+@dg.asset(
     key=["benchmark", "forecasts"],
     group_name="benchmark",
     kinds={"polars"},
@@ -163,23 +184,20 @@ def _forecast_counts(frame: pl.DataFrame) -> dict[str, int | float | str]:
     group_name="benchmark",
     kinds={"numpy"},
     metadata=FOLLOW_INPUTS,
-    ins={"forecasts": dg.AssetIn(key("benchmark/forecasts")), "questions": dg.AssetIn(key("benchmark/questions"))},
+    ins={name: dg.AssetIn(key(f"benchmark/{name}")) for name in ("forecasts", "questions", "resolutions")},
     partitions_def=RELEASE_FORECASTER,
     backfill_policy=INDEPENDENT,
 )
 def scores(
-    context: dg.AssetExecutionContext,
-    config: ScoreConfig,
-    forecasts: Slice,
-    questions: Slice,
-    io_manager: dg.ResourceParam[LakeIOManager],
+    context: dg.AssetExecutionContext, config: ScoreConfig, io_manager: dg.ResourceParam[LakeIOManager], **tables: Slice
 ) -> Iterator[StepOutput]:
     """Compute all metrics of a forecaster on a release, with intervals."""
     from bellwether.calibration.scores import score
 
     def make(pair: str) -> PartitionRows:
         release, name = _split_pair(pair)
-        frame = score(forecasts.restrict([(release, name)]).read(), questions.restrict([(release,)]).read(), **config.model_dump())
+        rows = {table: part.restrict([(release, name)] if table == "forecasts" else [(release,)]).read() for table, part in tables.items()}
+        frame = score(**rows, **config.model_dump())
         overall = frame.filter((pl.col("scope") == "all") & pl.col("value").is_not_null())
         return {"benchmark/scores": frame}, {"benchmark/scores": dict(zip(overall["metric"], overall["value"], strict=True))}
 
@@ -258,7 +276,7 @@ def ranking(
         counts = {"pairs": pairs.height, "differ": pairs.filter(pl.col("p_holm") <= 0.05).height}
         yield dg.MaterializeResult(key("benchmark/comparisons"), counts, value=pairs)
     if key("benchmark/ensembles") in context.selected_asset_keys:
-        members = [name for name in answers["forecaster"].unique().sort() if kinds[name] == "language_model"]
+        members = [name for name in answers["forecaster"].unique().sort() if kinds[name] in ("language_model", "tool_model")]
         means = score_ensembles(answers, questions_of_release, members, clusters=config.clusters, seed=config.seed)
         yield dg.MaterializeResult(key("benchmark/ensembles"), {"members": len(members)}, value=means)
 

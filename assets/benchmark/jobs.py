@@ -11,6 +11,8 @@ from orchestration.asset_declarations import select
 
 #: The question set of a release.
 QUESTIONS = dg.define_asset_job("questions", select("benchmark/questions"), description="Build the question set of a release.")
+#: Outcomes of a release as known now.
+RESOLVE = dg.define_asset_job("resolve", select("benchmark/resolutions"), description="Look up the outcomes of a release as known now.")
 #: Scores of one forecaster from its stored forecasts; no request is sent.
 SCORE_TABLES = ("benchmark/scores", "benchmark/reliability")
 SCORE = dg.define_asset_job("score", select(*SCORE_TABLES), description="Score stored forecasts of one forecaster on one release.")
@@ -33,4 +35,4 @@ ANALYSE = dg.define_asset_job("analyse", select("benchmark/dataset_analysis"), d
 REPORT = dg.define_asset_job("report", select("benchmark/report"), description="Write the report of a release: Markdown, JSON and plots.")
 EXPORT = dg.define_asset_job("export", select("benchmark/export"), description="Write a release as a dataset folder for Hugging Face.")
 
-JOBS = (QUESTIONS, EVALUATE, SCORE, RANK, ANALYSE, REPORT, EXPORT)
+JOBS = (QUESTIONS, RESOLVE, EVALUATE, SCORE, RANK, ANALYSE, REPORT, EXPORT)

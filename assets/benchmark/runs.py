@@ -68,6 +68,7 @@ def evaluate_release(
     as the budget. Returns for each forecaster its error, or None. An error of one does not stop the others.
     """
     build_questions(work, release)
+    work.run_if_due(jobs.RESOLVE, ("benchmark/resolutions",), f"resolutions of {release}", (release,))
     pairs = {to_key(FORECASTS, (release, name)): name for name in forecasters}
     due = [pair for pair, name in pairs.items() if name in repeated or _is_due(work, release, name)]
     work.stats.fresh += len(pairs) - len(due)

@@ -11,7 +11,7 @@ import polars as pl
 
 from bellwether.errors import ScoringError
 from bellwether.replay.rules.ruleset import rules_for
-from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS
+from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS, RESOLUTIONS
 from bellwether.tables.knowledge import could_know, days_from_cutoff
 from bellwether.tables.schema import TIME
 
@@ -25,6 +25,8 @@ CLUSTERS: dict[ClusterUnit, pl.Expr] = {
 
 ALL = "all"
 COULD_KNOW = "could_know"
+KNOWN_NOW = "known_now"
+UNDISPUTED = "undisputed"
 
 _DAY = 86_400_000_000
 
@@ -42,7 +44,8 @@ _DISTANCE_SCOPES = (("distance:<90d", 90.0), ("distance:90d-180d", 180.0), ("dis
 class Answers:
     """Forecasts of one release. Create it with `Answers.of`, which validates.
 
-    questions: one row per question: id, ordinal, category, cluster (index), y, times and the market's prices, in the release's order.
+    questions: one row per question: id, ordinal, category, cluster (index), y, y_now (the outcome as known now, null without one), is_undisputed, times
+        and the market's prices, in the release's order.
     combined: one row per forecaster and question with a row of benchmark/forecasts, its samples combined: forecaster, id, p, answer, as_of,
         said_could_know, cutoff.
     """
@@ -51,26 +54,48 @@ class Answers:
     combined: pl.DataFrame
 
     @classmethod
-    def of(cls, forecasts: pl.DataFrame, questions: pl.DataFrame, clusters: ClusterUnit = "cluster") -> Answers:
+    def of(
+        cls,
+        forecasts: pl.DataFrame,
+        questions: pl.DataFrame,
+        clusters: ClusterUnit = "cluster",
+        resolutions: pl.DataFrame | None = None,
+    ) -> Answers:
         """Validate rows of benchmark/forecasts against all rows of one release in benchmark/questions.
+
+        resolutions: rows of benchmark/resolutions of the release; without them, and for unknown questions, the published outcomes are final.
 
         Raises `SchemaError` for frames of another shape and `ScoringError` for rows that cannot be scored, naming the first.
         """
         _check(forecasts, questions)
         if clusters not in CLUSTERS:
             raise ScoringError(f"scoring: clusters is {clusters!r}; give one of {', '.join(CLUSTERS)}")
-        columns = questions.sort("ordinal", "id").select(
-            "id",
-            "ordinal",
-            "category",
-            "open_time",
-            "close_time",
-            "settled_at",
-            cluster=CLUSTERS[clusters].rank("dense").cast(pl.Int64) - 1,
-            y=pl.col("ground_truth") == "yes",
-            fee_rate=_taker_rates(questions),
-            **{f"{column}_{name}": pl.col(f"{column}_{name}").cast(pl.Float64) for column in ("price", "bid", "ask") for name in HORIZONS},
-            **{f"price_{name}_at": pl.col(f"price_{name}_at") for name in HORIZONS},
+        known = (RESOLUTIONS.empty() if resolutions is None else resolutions).select(
+            "resolution_status", "outcome", id="question_id", is_known=pl.lit(value=True)
+        )
+        is_known, truth = pl.col("is_known").fill_null(False), pl.col("ground_truth")
+        columns = (
+            questions.join(known, on="id", how="left")
+            .sort("ordinal", "id")
+            .select(
+                "id",
+                "ordinal",
+                "category",
+                "open_time",
+                "close_time",
+                "settled_at",
+                cluster=CLUSTERS[clusters].rank("dense").cast(pl.Int64) - 1,
+                y=truth == "yes",
+                y_now=pl.when(is_known).then(pl.col("outcome")).otherwise(truth) == "yes",
+                is_undisputed=~is_known | pl.col("resolution_status").is_in(["final", "unknown"]),
+                fee_rate=_taker_rates(questions),
+                **{
+                    f"{column}_{name}": pl.col(f"{column}_{name}").cast(pl.Float64)
+                    for column in ("price", "bid", "ask")
+                    for name in HORIZONS
+                },
+                **{f"price_{name}_at": pl.col(f"price_{name}_at") for name in HORIZONS},
+            )
         )
         return cls(columns, combine_samples(forecasts))
 
@@ -138,8 +163,12 @@ def combine_samples(forecasts: pl.DataFrame) -> pl.DataFrame:
 
 
 def common_scopes(sheet: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Yield (scope, rows of the sheet) for the parts whose questions are the same for every forecaster: all questions, and each category."""
+    """Yield (scope, rows of the sheet) for the parts whose questions are the same for every forecaster: all questions, also with the outcomes as
+    known now, those without doubt about the outcome, and each category.
+    """
     yield ALL, sheet
+    yield KNOWN_NOW, sheet.filter(pl.col("y_now").is_not_null()).with_columns(y="y_now")
+    yield UNDISPUTED, sheet.filter("is_undisputed")
     for category in sorted(sheet["category"].unique()):
         yield f"category:{category}", sheet.filter(pl.col("category") == category)
 

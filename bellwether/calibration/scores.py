@@ -35,6 +35,7 @@ def score(
     forecasts: pl.DataFrame,
     questions: pl.DataFrame,
     *,
+    resolutions: pl.DataFrame | None = None,
     known_at: datetime | None = None,
     clusters: ClusterUnit = "cluster",
     replicates: int = Inference().replicates,
@@ -48,6 +49,7 @@ def score(
     Args:
         forecasts: rows of benchmark/forecasts, of one forecaster or several.
         questions: all rows of the release in benchmark/questions.
+        resolutions: rows of the release in benchmark/resolutions; without them the published outcomes are final.
         known_at: when the scores became known; by default the latest time of the given rows.
         clusters: unit that intervals treat as independent: the release's own choice, "series" or "event".
         replicates: of the tests of calibration, which cover all questions and not parts.
@@ -55,7 +57,7 @@ def score(
 
     Raises `SchemaError` for frames of another shape and `ScoringError` for rows that cannot be scored, naming the row.
     """
-    answers = Answers.of(forecasts, questions, clusters)
+    answers = Answers.of(forecasts, questions, clusters, resolutions)
     stamp = _stamp(forecasts, questions, known_at) | {"seed": seed}
     rows: list[Mapping[str, Any]] = []
     for forecaster in answers.names:
@@ -191,12 +193,12 @@ def leaderboard(
 
 
 def _scopes(sheet: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
-    """Yield (scopes, rows of the sheet) for each part to score; a scope is the name of a part. Scopes that cover the whole sheet are one
-    item, so that they are scored once.
+    """Yield (scopes, rows of the sheet) for each part to score; a scope is the name of a part. Scopes that equal the whole sheet are one item, so
+    that they are scored once.
     """
     own = {scope: part for scope, part in own_scopes(sheet) if part.height}
     parts = {**dict(common_scopes(sheet)), **own}
-    whole = [scope for scope, part in parts.items() if part.height == sheet.height and scope != COULD_KNOW]
+    whole = [scope for scope, part in parts.items() if scope != COULD_KNOW and part.height == sheet.height and part["y"].equals(sheet["y"])]
     yield whole, sheet
     yield from (([scope], part) for scope, part in parts.items() if scope not in whole)
 

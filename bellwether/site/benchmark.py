@@ -19,7 +19,8 @@ from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 
 _TABLES = tuple(
-    f"benchmark/{name}" for name in ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons", "ensembles")
+    f"benchmark/{name}"
+    for name in ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons", "ensembles", "resolutions")
 )
 
 

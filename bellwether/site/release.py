@@ -23,6 +23,8 @@ from bellwether.site.source import SiteSource
 _WHOLE = "all questions"
 _SCOPES = {"category": "category: ", "horizon": "days before the close: ", "distance": "days after the knowledge cutoff: "}
 _BOARD = "benchmark/leaderboard"
+#: Scopes of the scores under other resolutions, with their titles.
+_RESOLVED = {"known_now": "outcomes as known now", "undisputed": "without outcomes in doubt"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class ReleaseData:
     reliability: pl.DataFrame
     comparisons: pl.DataFrame
     ensembles: pl.DataFrame
+    resolutions: pl.DataFrame
     forecasts: pl.DataFrame
     answers: pl.DataFrame
 
@@ -53,7 +56,10 @@ class ReleaseData:
 
 def read_release(source: SiteSource, name: str, colours: dict[str, str]) -> ReleaseData:
     """Read the rows of one release."""
-    frames = {one: source.frame(f"benchmark/{one}", release=name) for one in ("questions", "reliability", "comparisons", "ensembles")}
+    frames = {
+        one: source.frame(f"benchmark/{one}", release=name)
+        for one in ("questions", "reliability", "comparisons", "ensembles", "resolutions")
+    }
     scores = source.frame("benchmark/scores", "forecaster", "scope", "metric", "value", "lower", "upper", "n", "reason", release=name)
     forecasts = source.frame("benchmark/forecasts", release=name)
     truth = frames["questions"].select("id", yes=(pl.col("ground_truth") == "yes").cast(pl.Float64))
@@ -77,7 +83,7 @@ def read_release(source: SiteSource, name: str, colours: dict[str, str]) -> Rele
     )
     scored = source.rows(_BOARD) and source.rows("benchmark/scores") and forecasts.height
     lines = source.query("leaderboard", release=name) if scored else pl.DataFrame()
-    compared = frames["comparisons"], frames["ensembles"]
+    compared = frames["comparisons"], frames["ensembles"], frames["resolutions"]
     return ReleaseData(name, colours, lines, frames["questions"], scores, banded, *compared, forecasts, answers)
 
 
@@ -98,6 +104,7 @@ def pages(material: ReleaseData) -> Iterator[File]:
         sections.append(Section("What forecasts add to the market's price", _added_values(material)))
         sections.append(Section.even("Cost and knowledge", _costs(board, material.colours)))
         sections.append(Section("Who is significantly better than whom", _pairs(material)))
+    sections.append(Section("Outcomes in doubt", _resolutions(material)))
     sections.append(Section("Questions", [_questions(material)]))
     lead = f"A release is a set of questions that never changes. {board.height} forecasters stated a probability of yes for each question."
     yield from render(Page(release_path(material.name), material.name, lead, sections, [("Benchmark", "benchmark/index.html")]))
@@ -192,7 +199,7 @@ def _leaderboard(material: ReleaseData) -> list[Part]:
 def scope_title(scope: str) -> str:
     """Return the title of some questions of a release. scope: as in benchmark/scores; `category:Sports` becomes `category: Sports`."""
     kind, colon, rest = scope.partition(":")
-    titles = {"all": _WHOLE, "could_know": "known outcomes, not scored"}
+    titles = {"all": _WHOLE, "could_know": "known outcomes, not scored", **_RESOLVED}
     return f"{_SCOPES.get(kind, kind)}{rest}" if colon else titles.get(scope, scope.replace("_", " "))
 
 
@@ -267,6 +274,45 @@ def _pairs(material: ReleaseData) -> list[Part]:
 def downloads(*tables: str) -> Links:
     """Build the links to the CSV files of tables."""
     return Links([Cell(f"{name.replace('/', '.', 1)} as CSV", href=download_path(name, "csv")) for name in tables])
+
+
+def _resolutions(material: ReleaseData) -> list[Part]:
+    """Build the table of the questions whose outcome is or was in doubt, and the ranks that change with other outcomes or without them."""
+    doubtful = material.resolutions.filter(~pl.col("resolution_status").is_in(["final", "unknown"]))
+    if doubtful.is_empty():
+        return [Note("No outcome of this release was disputed, corrected, voided or late.")]
+    texts = dict(material.questions.select("id", "question").iter_rows())
+    table = build_table(
+        "benchmark/resolutions",
+        "Questions with outcomes in doubt",
+        doubtful.iter_rows(named=True),
+        build_column(
+            "Question",
+            lambda row: text(texts[row["question_id"]], question_path(material.name, row["question_id"])),
+            "leads to every forecast",
+        ),
+        ("resolution_status", "Status"),
+        ("published", "Published"),
+        ("outcome", "Known now"),
+        ("history", "History"),
+        ("settled_at", "Settled"),
+        filters=("Status",),
+        search=("Question",),
+        name="resolutions",
+    )
+    changes = [Note(f"Ranks with {title}: {_rank_changes(material.lines, scope)}.") for scope, title in _RESOLVED.items()]
+    return [*changes, table]
+
+
+def _rank_changes(lines: pl.DataFrame, scope: str) -> str:
+    """Return the ranked forecasters whose rank by Brier score differs over the questions of a scope, with both ranks."""
+    if lines.is_empty():
+        return "none, since no forecaster has been scored"
+    ranked = lines.filter((pl.col("scope") == "all") & pl.col("rank").is_not_null()).select("forecaster", "rank")
+    other = lines.filter(pl.col("scope") == scope).join(ranked.select("forecaster"), on="forecaster", how="semi")
+    both = ranked.join(other.select("forecaster", new=pl.col("brier").rank("min").cast(pl.Int32)), on="forecaster", how="left")
+    changed = both.filter(pl.col("rank") != pl.col("new")).sort("rank", "forecaster")
+    return ", ".join(f"{name} {rank} to {new}" for name, rank, new in changed.iter_rows()) or "all unchanged"
 
 
 def _questions(material: ReleaseData) -> Part:

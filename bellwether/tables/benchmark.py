@@ -85,6 +85,32 @@ QUESTIONS = Table(
     version="3",
 )
 
+RESOLUTIONS = Table(
+    name="benchmark/resolutions",
+    row="One question of a benchmark release with its outcome as published and as known now.",
+    columns=(
+        RELEASE,
+        Column("question_id", TEXT, "id in benchmark/questions"),
+        Column("published", TEXT, "outcome of the release, yes or no"),
+        Column("outcome", TEXT, "outcome as known now, yes or no; null without one", nullable=True),
+        Column("outcome_reason", TEXT, "why there is no outcome now, as in clean/markets; null with one", nullable=True),
+        Column(
+            "resolution_status",
+            TEXT,
+            "voided (settled without yes or no), disputed, corrected (another outcome than published), late (settled over 7 days after the close), "
+            "unknown (the market is not in the lake) or final",
+        ),
+        Column("history", TEXT, "states of the oracle, the first one first; null without any", nullable=True),
+        Column("close_time", TIME, "close of the market", UTC),
+        Column("settled_at", TIME, "when the market was paid, as known now", UTC, nullable=True),
+        KNOWN_AT,
+        RULES,
+    ),
+    key=("release", "question_id"),
+    partitioned_by=("release",),
+    mart=True,
+)
+
 #: Columns of a model's forecast; null for other forecasters.
 _CALL_COLUMNS = (
     Column("model", TEXT, "model as named by the provider", nullable=True),
@@ -169,7 +195,8 @@ SCORES = Table(
         Column(
             "scope",
             TEXT,
-            "questions in the metric: all, category:<name>, horizon:<days>, distance:<days> from the knowledge cutoff, or could_know",
+            "questions in the metric: all, category:<name>, horizon:<days>, distance:<days> from the knowledge cutoff, could_know, known_now (with "
+            "outcomes as known now) or undisputed (without questions that were voided, disputed, corrected or late)",
         ),
         Column("metric", TEXT, "name of the metric"),
         Column("value", pl.Float64(), "point estimate; null if undefined", nullable=True),
@@ -351,4 +378,4 @@ DATASET_ANALYSIS = Table(
     version="2",
 )
 
-TABLES = (QUESTIONS, FORECASTS, SCORES, ENSEMBLES, RELIABILITY, LEADERBOARD, COMPARISONS, DATASET_ANALYSIS)
+TABLES = (QUESTIONS, RESOLUTIONS, FORECASTS, SCORES, ENSEMBLES, RELIABILITY, LEADERBOARD, COMPARISONS, DATASET_ANALYSIS)

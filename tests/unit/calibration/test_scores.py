@@ -129,8 +129,8 @@ def test_scores_equal_those_of_the_plain_arrays() -> None:
 
 def test_every_metric_is_scored_over_all_and_per_category() -> None:
     frame = score(forecasts(P), questions(TRUTHS, category=CATEGORIES), replicates=0)
-    assert SCORES.validate(frame).height == 3 * len(METRICS)
-    assert set(frame["scope"]) == {"all", "category:Politics", "category:Sports"}
+    assert SCORES.validate(frame).height == 5 * len(METRICS)
+    assert set(frame["scope"]) == {"all", "known_now", "undisputed", "category:Politics", "category:Sports"}
     assert one(frame, "brier", "category:Sports")["value"] == pytest.approx((0.01 + 0.09) / 2)
     assert one(frame, "brier", "category:Sports")["n_questions"] == 2
 
@@ -161,7 +161,7 @@ def test_a_question_without_a_forecast_lowers_the_coverage_only() -> None:
 def test_a_forecaster_that_failed_on_everything_has_rows_of_nulls() -> None:
     frame = score(forecasts([None, None]), questions(["yes", "no"]), replicates=0)
     assert one(frame, "coverage")["value"] == 0.0
-    assert frame.filter(pl.col("value").is_not_null())["metric"].to_list() == ["coverage"] * 2
+    assert frame.filter(pl.col("value").is_not_null())["metric"].to_list() == ["coverage"] * 4
 
 
 def test_skill_against_the_market_counts_only_questions_with_a_price_of_its_moment() -> None:
