@@ -52,4 +52,4 @@ def quote_nautilus_trader(folder: Path, instants: dict[str, list[int]]) -> dict[
 
 if __name__ == "__main__":
     quote = {"hftbacktest": quote_hftbacktest, "nautilus_trader": quote_nautilus_trader}[sys.argv[1]]
-    print(json.dumps(quote(Path(sys.argv[2]), json.load(sys.stdin))))
+    sys.stdout.write(json.dumps(quote(Path(sys.argv[2]), json.load(sys.stdin))))
