@@ -197,7 +197,7 @@ def scores(
     def make(pair: str) -> PartitionRows:
         release, name = _split_pair(pair)
         rows = {table: part.restrict([(release, name)] if table == "forecasts" else [(release,)]).read() for table, part in tables.items()}
-        frame = score(**rows, **config.model_dump())
+        frame = score(rows["forecasts"], rows["questions"], resolutions=rows["resolutions"], **config.model_dump())
         overall = frame.filter((pl.col("scope") == "all") & pl.col("value").is_not_null())
         return {"benchmark/scores": frame}, {"benchmark/scores": dict(zip(overall["metric"], overall["value"], strict=True))}
 

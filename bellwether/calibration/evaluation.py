@@ -163,8 +163,8 @@ def _intervals(forecasts: Forecasts, added: AddedValue, clusters: Clusters, plan
         # The base rate of the outcomes is the reference; where one outcome is that rare, intervals do not have their nominal coverage.
         bounds["brier_skill"] = Bounds(bounds["brier_skill"].value, reason=f"the rarer outcome is in {explain_few_clusters(rarer)}")
     weight = bounds["pool_weight"]
-    gains = (None if end is None else added.gain(end) for end in (weight.value, weight.lower, weight.upper))
-    bounds["pool_gain"] = replace(weight, **dict(zip(("value", "lower", "upper"), gains, strict=True)))
+    value, lower, upper = (None if end is None else added.gain(end) for end in (weight.value, weight.lower, weight.upper))
+    bounds["pool_gain"] = replace(weight, value=value, lower=lower, upper=upper)
     if forecasts.is_binary:
         macro_f1 = _statistic(terms, ("f1_yes", "f1_no"), coefficient=0.5)
         bounds["macro_f1"] = bootstrap([macro_f1], forecasts.weight, clusters, plan)[0]
