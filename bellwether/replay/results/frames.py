@@ -21,7 +21,7 @@ from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, INSTANT, MARKET_P
 from bellwether.tables.schema import MONEY, PRICE, SIZE
 
 if TYPE_CHECKING:
-    from bellwether.replay.backtest import Backtest
+    from bellwether.replay.run_record import RunRecord
 
 #: Text for an order's unknown side, action, time in force or market.
 UNKNOWN = "unknown"
@@ -30,14 +30,14 @@ UNKNOWN = "unknown"
 _UNIT = MICROS // DOLLAR
 
 
-def frames(backtest: Backtest, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
+def frames(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
     """Build the tables of one backtest, by name: replay/backtests and those of `details`. known_at: time from which the episode is known,
     here and in the other functions. Default: its end.
     """
     return {**details(backtest, known_at), BACKTESTS.name: backtests([backtest], known_at)}
 
 
-def details(backtest: Backtest, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
+def details(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
     """Build replay/orders, replay/fills, replay/equity and replay/market_pnl of one backtest, by name."""
     return {
         ORDERS.name: orders(backtest, known_at),
@@ -47,12 +47,12 @@ def details(backtest: Backtest, known_at: datetime | None = None) -> dict[str, p
     }
 
 
-def backtests(runs: Iterable[Backtest], known_at: datetime | None = None) -> pl.DataFrame:
+def backtests(runs: Iterable[RunRecord], known_at: datetime | None = None) -> pl.DataFrame:
     """Build the rows of replay/backtests, one per run."""
     return BACKTESTS.validate(BACKTESTS.frame([metrics(run, known_at=known_at) for run in runs]), unique=False)
 
 
-def orders(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
+def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
     """Build the rows of replay/orders.
 
     Invalid prices, which only refused orders have, are null.
@@ -86,7 +86,7 @@ def orders(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame
     return _build_frame(ORDERS, backtest, columns, known_at)
 
 
-def fills(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
+def fills(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
     """Build the rows of replay/fills, with the markouts of every fill."""
     rows = backtest.outcome.fills
     wait = rows["wait"] / SECOND
@@ -108,7 +108,7 @@ def fills(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
     return _build_frame(FILLS, backtest, columns, known_at)
 
 
-def equity(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
+def equity(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
     """Build the rows of replay/equity: the bankroll at the start, then the samples."""
     rows = backtest.outcome.samples
     opening = np.array([(backtest.tape.start, *[backtest.bankroll] * 3)], rows.dtype)
@@ -123,7 +123,7 @@ def equity(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame
     return _build_frame(EQUITY, backtest, columns, known_at)
 
 
-def market_pnl(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
+def market_pnl(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
     """Build the rows of replay/market_pnl, one per traded market, in the order of the episode's markets. The P&L of all markets adds up
     exactly to the P&L of the backtest.
     """
@@ -156,7 +156,7 @@ def market_pnl(backtest: Backtest, known_at: datetime | None = None) -> pl.DataF
     return _build_frame(MARKET_PNL, backtest, columns, known_at)
 
 
-def _build_frame(table: Table, backtest: Backtest, columns: dict[str, pl.Series | np.ndarray], known_at: datetime | None) -> pl.DataFrame:
+def _build_frame(table: Table, backtest: RunRecord, columns: dict[str, pl.Series | np.ndarray], known_at: datetime | None) -> pl.DataFrame:
     common = {
         "episode": backtest.episode,
         "agent": backtest.agent,

@@ -22,7 +22,7 @@ from bellwether.replay.units import BUY, CONTRACT, MICROS, SECOND, YES, dollars
 from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
-    from bellwether.replay.backtest import Backtest
+    from bellwether.replay.run_record import RunRecord
 
 #: Seconds after a fill at which its markout is taken.
 HORIZONS = (1, 5, 30, 300)
@@ -30,7 +30,7 @@ HORIZONS = (1, 5, 30, 300)
 YEAR = 31_557_600_000_000_000
 
 
-def metrics(backtest: Backtest, *, known_at: datetime | None = None) -> dict[str, Any]:
+def metrics(backtest: RunRecord, *, known_at: datetime | None = None) -> dict[str, Any]:
     """Compute a row of replay/backtests: money in exact Decimal dollars, ratios as floats, undefined values null.
 
     Args:
@@ -65,7 +65,7 @@ def metrics(backtest: Backtest, *, known_at: datetime | None = None) -> dict[str
     }
 
 
-def end_time(backtest: Backtest) -> datetime:
+def end_time(backtest: RunRecord) -> datetime:
     """Return the end of the episode or the time of its last event, whichever is later, rounded down to microseconds."""
     tape = backtest.tape
     return EPOCH + timedelta(microseconds=max(tape.end, int(tape.ts[-1]) if len(tape) else 0) // 1000)
@@ -138,7 +138,7 @@ def time_in_market(tape: Tape, fills: np.ndarray, *, apart: bool = False) -> flo
     return int(np.diff(times[order])[held].sum()) / (until - tape.start)
 
 
-def _money_metrics(backtest: Backtest) -> dict[str, Any]:
+def _money_metrics(backtest: RunRecord) -> dict[str, Any]:
     outcome, bankroll = backtest.outcome, backtest.bankroll
     pnl = outcome.pnl
     return {
@@ -154,7 +154,7 @@ def _money_metrics(backtest: Backtest) -> dict[str, Any]:
     }
 
 
-def _queue_metrics(backtest: Backtest) -> dict[str, Any]:
+def _queue_metrics(backtest: RunRecord) -> dict[str, Any]:
     spread, names = backtest.queue_spread, ("median", "low", "high")
     return {
         "queues": len(backtest.queues),
@@ -164,7 +164,7 @@ def _queue_metrics(backtest: Backtest) -> dict[str, Any]:
     }
 
 
-def _curve_metrics(backtest: Backtest) -> dict[str, Any]:
+def _curve_metrics(backtest: RunRecord) -> dict[str, Any]:
     samples, every = backtest.outcome.samples, backtest.settings.sample_every
     # The curve begins with the bankroll.
     ts = np.append(backtest.tape.start, samples["ts"])
@@ -178,7 +178,7 @@ def _curve_metrics(backtest: Backtest) -> dict[str, Any]:
     }
 
 
-def _execution_metrics(backtest: Backtest) -> dict[str, Any]:
+def _execution_metrics(backtest: RunRecord) -> dict[str, Any]:
     orders, fills, bankroll = backtest.outcome.orders, backtest.outcome.fills, backtest.bankroll
     lots, maker = fills["lots"], fills["role"] == Role.MAKER
     rejected = count_rejections(orders, backtest.outcome.refused)
@@ -222,7 +222,7 @@ def _slippage(orders: np.ndarray, fills: np.ndarray) -> dict[str, Any]:
     return {"slippage": dollars(cost), "slippage_per_contract": cost * CONTRACT / (total * MICROS)}
 
 
-def _adverse_selection(backtest: Backtest) -> dict[str, float | None]:
+def _adverse_selection(backtest: RunRecord) -> dict[str, float | None]:
     fills = backtest.outcome.fills
     made = fills[fills["role"] == Role.MAKER]
     means: dict[int, float | None] = dict.fromkeys(HORIZONS)

@@ -24,7 +24,7 @@ from bellwether.replay.results.text_tables import format_signed, queue_note
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, HORIZONS_S, MARKET_PNL, ORDERS
 
 if TYPE_CHECKING:
-    from bellwether.replay.backtest import Backtest
+    from bellwether.replay.run_record import RunRecord
 
 #: Numbers that the page shows above the further ones, or that have no plain value.
 _SHOWN = ("pnl", "return", "max_drawdown", "fill_ratio", "fees", "sharpe", "sharpe_annualised", "queue_pnls")
@@ -36,7 +36,7 @@ _POINTS, _INSTANTS, _MARKS, _MARKETS = 240, 120, 400, 8
 _MOST_ORDERS = 1_000
 
 
-def tear_sheet(backtest: Backtest) -> Page:
+def tear_sheet(backtest: RunRecord) -> Page:
     """Build the tear sheet of a backtest. Names, errors and tickers are escaped."""
     tables = frames(backtest)
     run = tables[BACKTESTS.name].row(0, named=True)
@@ -60,7 +60,7 @@ def tear_sheet(backtest: Backtest) -> Page:
     return Page("", f"{backtest.agent} in {backtest.episode}", lead, [first, *parts])
 
 
-def _notes(backtest: Backtest, run: Mapping[str, Any]) -> Iterator[str]:
+def _notes(backtest: RunRecord, run: Mapping[str, Any]) -> Iterator[str]:
     if backtest.failure is not None:
         yield f"The agent failed at decision {backtest.failure.step}: {backtest.failure}. Its orders were cancelled, the rest was replayed."
     if run["unsettled"]:

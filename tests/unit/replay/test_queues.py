@@ -12,8 +12,9 @@ from bellwether.replay import Agent, AgentContext, BacktestSettings, prepare, ru
 from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.agents.llm import LLMAgent
 from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
-from bellwether.replay.backtest import QueueSpread, _default_queues
+from bellwether.replay.backtest import _default_queues
 from bellwether.replay.preparation import Prepared
+from bellwether.replay.run_record import QueueSpread
 from bellwether.replay.tape.layout import CLOSE, SETTLE
 from bellwether.replay.units import CENT, CONTRACT, NO, SECOND, YES
 from bellwether.units import MicroDollars
