@@ -38,6 +38,7 @@ READING = (
     "models",
     'query "FROM meta.tables"',
     'query "FROM views.pnl LIMIT 5"',
+    "query @sql/analysis/arena_weeks.sql",
     "record",
     "recordings",
     "release",

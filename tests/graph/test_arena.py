@@ -253,16 +253,17 @@ def test_marks_alone_are_published_once_an_hour(demo_copy: World) -> None:
     assert tick(demo_copy, publish_warehouse, cursor).run_requests
 
 
-def run_command(*words: str) -> str:
-    done = CliRunner().invoke(main, ["arena", *words], catch_exceptions=False)
+def print_board(*options: str) -> str:
+    """Return the printed leaderboard without its last line, which has its time."""
+    done = CliRunner().invoke(main, ["leaderboard", "arena", *options], catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    return done.stdout
+    return done.stdout.rsplit("As of ", 1)[0]
 
 
 @pytest.mark.nightly
 def test_operators_close_agents_and_cancel_markets(demo_copy: World) -> None:
     agent, bought = f"{FIRST}/hold", rows(demo_copy, "arena/trades").filter(pl.col("week") == FIRST)
-    market, board = bought["market_id"][0], run_command("leaderboard")
+    market, board = bought["market_id"][0], print_board()
     later = demo_copy.config.now() + timedelta(hours=1)
     arena = dataclasses.replace(resource(demo_copy, "arena").world("operators"), now=lambda: later)
     close_agent(arena, agent, "ann", "it never bets")
@@ -272,9 +273,8 @@ def test_operators_close_agents_and_cancel_markets(demo_copy: World) -> None:
     runs.apply_intervention(work, cancel_market(arena, market, "ann", "withdrawn"))
     mine = rows(demo_copy, "arena/ledger").filter(pl.col("market_id") == market)
     assert mine["amount"].sum() == 0, "what was paid is taken back, and the cost refunded"
-    assert _undated(run_command("leaderboard")) != _undated(board)
-    known = run_command("leaderboard", "--known-at", f"{demo_copy.config.now():%Y-%m-%d}")
-    assert _undated(known) == _undated(board), "what was known before the cancellation stays"
+    assert print_board() != board
+    assert print_board("--known-at", f"{demo_copy.config.now():%Y-%m-%d}") == board, "what was known before the cancellation stays"
     read = open_table_reader(datetime.combine(FIRST, time(12), UTC))
     assert set(query_cohort(read, FIRST)["scored"]) == {0}
     read = open_table_reader(datetime.combine(FIRST, time(0, 5), UTC))
@@ -282,11 +282,6 @@ def test_operators_close_agents_and_cancel_markets(demo_copy: World) -> None:
     assert "no such decision" in refused("explain", f"{FIRST}/favourite/{FIRST}", "--known-at", str(FIRST))
     assert "no agent has bet" in refused("admin", "cancel", "no-market", "--by", "ann", "--reason", "r")
     assert "COHORT/FAMILY" in refused("admin", "close", "hold", "--by", "ann", "--reason", "r")
-
-
-def _undated(board: str) -> str:
-    """Return a printed leaderboard without its last line, which has its time."""
-    return board.rsplit("As of ", 1)[0]
 
 
 def refused(*words: str) -> str:
