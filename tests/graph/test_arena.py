@@ -281,7 +281,7 @@ def test_operators_close_agents_and_cancel_markets(demo_copy: World) -> None:
     assert set(explain_decision(read, f"{FIRST}/favourite/{FIRST}")["cash"]["kind"]) == {"BUY"}
     assert "no such decision" in refused("explain", f"{FIRST}/favourite/{FIRST}", "--known-at", str(FIRST))
     assert "no agent has bet" in refused("admin", "cancel", "no-market", "--by", "ann", "--reason", "r")
-    assert "COHORT/FAMILY" in refused("admin", "close", "hold", "--by", "ann", "--reason", "r")
+    assert "COHORT[/FAMILY]" in refused("admin", "close", "hold", "--by", "ann", "--reason", "r")
 
 
 def refused(*words: str) -> str:
