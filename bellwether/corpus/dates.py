@@ -33,10 +33,12 @@ _FUTURE = re.compile(
 _MAY = re.compile(r"\bmay\.?(?=\s+\d)", re.IGNORECASE)
 _PAST = re.compile(
     r"\b(?:was|were|had|has|have|did|been|said|won|lost|fell|rose|beat|came|went|took|made|gave|got|held|met|became|began|broke|"
-    r"led|left|paid|saw|sold|sent|stood|struck|told|\w{2,}ed)\b",
+    r"as of|led|left|paid|saw|sold|sent|stood|struck|told|\w{2,}ed)\b",
     re.IGNORECASE,
 )
 _CLAUSE_END = re.compile(r"[.!?;:\n]\s|[.!?]$|\n|,\s|\s(?:and|but|which|while)\s", re.IGNORECASE)
+#: Words of a clause: fewer before a date, such as "On", introduce the next clause.
+_SHORTEST_CLAUSE = 3
 #: Characters on either side of a date that belong to its clause at most.
 _REACH = 200
 
@@ -66,6 +68,8 @@ def _is_past(text: str, match: re.Match[str]) -> bool:
     ends = list(_CLAUSE_END.finditer(before))
     first = before[ends[-1].end() :] if ends else before
     end = _CLAUSE_END.search(after)
+    if end and not after[: end.start()].strip() and len(first.split()) < _SHORTEST_CLAUSE:
+        end = _CLAUSE_END.search(after, end.end())
     last = after[: end.end()] if end else after
     clause = _MAY.sub(" ", f"{first} {last}")
     if "?" in last or _FUTURE.search(clause):

@@ -112,6 +112,9 @@ PAST = [
     "It was decided in 2027.",
     "The vote was held on the 5th of March 2026!",
     "They met on May 5, 2026.",
+    "In March 2026, unemployment rose.",
+    "As of March 2026, the rate is 4%.",
+    "Updated: March 5, 2026",
 ]
 COMING = [
     "The court will rule on 5 March 2026.",
@@ -119,6 +122,8 @@ COMING = [
     "The vote, scheduled for 2026-03-05, is open.",
     "Ahead of the election on 5 March 2026 polls are close.",
     "It may rain on March 5, 2026.",
+    "On 5 March 2026, the Senate will vote.",
+    "Results for the first quarter of 2026 beat estimates.",
     "The plan runs until March 2026.",
     "Growth of 2% in 2027 is the consensus.",
     "The court ruled on 5 January 2026.",
