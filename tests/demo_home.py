@@ -35,6 +35,8 @@ AGENTS = ("buy-and-hold", "momentum", "market-maker", "llm")
 #: First weeks of the arena's two cohorts.
 WEEKS = (date(2026, 8, 16), date(2026, 8, 23))
 RELEASE = "sandbox-2026"
+#: Number of its first questions that the model with tools answers.
+RESEARCHED = 20
 #: The event of the imported capture.
 EVENT = "KXMLBGAME-26SEP282300NYYBOS"
 #: Otherwise Dagster writes logs below the user's home folder, which may not be writable.
@@ -106,11 +108,12 @@ def pull_days(runner: Runner) -> None:
 
 
 def forecast(runner: Runner) -> None:
-    """Run the forecasters and rank them."""
-    from assets.benchmark.runs import evaluate_release
+    """Run the forecasters and rank them, and the model with tools on the first questions."""
+    from assets.benchmark.runs import evaluate_release, research
     from orchestration.run_session import require_success
 
     require_success(evaluate_release(runner, RELEASE, FORECASTERS))
+    require_success(research(runner, f"{RELEASE}@{RESEARCHED}"))
 
 
 def trade(runner: Runner) -> None:

@@ -15,6 +15,7 @@ from bellwether import forecasting
 from bellwether.errors import BellwetherError
 from bellwether.questions import ReleaseName
 from bellwether.questions.versions import load_fixed
+from bellwether.settings import settings
 from bellwether.tables import table
 from orchestration.partitions import to_key
 from orchestration.run_session import require_success
@@ -23,8 +24,10 @@ from orchestration.runner import Runner
 FORECASTS = table("benchmark/forecasts")
 #: What follows from the scores of a release.
 RANKED = (*RANKING_TABLES, "benchmark/dataset_analysis", "benchmark/report")
-#: The release of the demo.
-DEMO = "sandbox-2026"
+#: Corpus of the sandbox's model with tools.
+NEWS = "sandbox.jsonl"
+#: The release of the demo; its first questions and forecasters for the model with tools, which is compared with the price.
+DEMO, DEMO_WITH_TOOLS, WITH_TOOLS = "sandbox-2026", "sandbox-2026@60", ("sandbox-researcher", "market-24h", "always-half")
 
 
 def forecast_releases(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, BellwetherError | None]:
@@ -44,8 +47,20 @@ def forecast_and_publish(work: Runner, releases: Sequence[str], chosen: Sequence
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
-    """Run the default forecasters on the sandbox's release. days: not used, since the release is fixed."""
-    return forecast_releases(work, (DEMO,))
+    """Run the default forecasters on the sandbox's release, and the model with tools on its first questions.
+
+    days: not used, since the release is fixed.
+    """
+    return forecast_releases(work, (DEMO,)) | research(work, DEMO_WITH_TOOLS)
+
+
+def research(work: Runner, release: str) -> dict[str, BellwetherError | None]:
+    """Generate the sandbox's news about the questions of a release, and run its model with tools on them."""
+    from bellwether.sandbox.news import write_news
+
+    config = settings()
+    write_news(config.corpora_path / NEWS, config.sandbox_seed, build_questions(work, release)["market_id"].to_list())
+    return forecast_releases(work, (release,), WITH_TOOLS)
 
 
 def build_questions(work: Runner, release: str) -> pl.DataFrame:
