@@ -10,7 +10,6 @@ from typing import Literal
 import polars as pl
 
 from bellwether.errors import ScoringError
-from bellwether.replay.rules.ruleset import rules_for
 from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS, RESOLUTIONS
 from bellwether.tables.knowledge import could_know, days_from_cutoff
 from bellwether.tables.schema import TIME
@@ -30,6 +29,8 @@ UNDISPUTED = "undisputed"
 
 _DAY = 86_400_000_000
 
+#: Rate of the general taker fee by venue, in dollars per contract and P (1 - P), as in the rule sets of the replay; without it there are no paper bets.
+TAKER_RATES = {"kalshi": 0.07}
 #: Maximum age of a market price at the time of the forecast; an older one is stale and not compared with.
 MAX_PRICE_AGE = timedelta(days=1)
 
@@ -88,7 +89,7 @@ class Answers:
                 y=truth == "yes",
                 y_now=pl.when(is_known).then(pl.col("outcome")).otherwise(truth) == "yes",
                 is_undisputed=~is_known | pl.col("resolution_status").is_in(["final", "unknown"]),
-                fee_rate=_taker_rates(questions),
+                fee_rate=pl.col("source").replace_strict(TAKER_RATES, default=None, return_dtype=pl.Float64),
                 **{
                     f"{column}_{name}": pl.col(f"{column}_{name}").cast(pl.Float64)
                     for column in ("price", "bid", "ask")
@@ -232,14 +233,3 @@ def _at_forecast(column: str) -> pl.Expr:
     }
     latest = pl.max_horizontal(*at.values())
     return pl.coalesce(*(pl.when(instant == latest).then(f"{column}_{name}") for name, instant in at.items()))
-
-
-def _taker_rates(questions: pl.DataFrame) -> pl.Series:
-    """Return the rate of the venue's general taker fee, in dollars per contract and P (1 - P), at the close of each question; null without a book."""
-    quoted = pl.any_horizontal(pl.col(f"bid_{name}").is_not_null() for name in HORIZONS)
-    ordered = questions.sort("ordinal", "id").select("source", quoted=quoted, day=pl.col("close_time").dt.date())
-    rates = {
-        (venue, day): float(rules_for(venue, day).fees["quadratic"].taker)
-        for venue, day in ordered.filter("quoted").select("source", "day").unique().iter_rows()
-    }
-    return pl.Series("fee_rate", [rates.get((venue, day)) for venue, _, day in ordered.iter_rows()], dtype=pl.Float64)

@@ -11,12 +11,13 @@ from statsmodels.api import Logit
 
 from bellwether.calibration import evaluate
 from bellwether.calibration.added_value import COPIES, LOGIT_CLIP, AddedValue
-from bellwether.calibration.answers import Answers
+from bellwether.calibration.answers import TAKER_RATES, Answers
 from bellwether.calibration.bootstrap import Inference
 from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.evaluation import evaluate_forecasts
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.scores import score_ensembles
+from bellwether.replay.rules.ruleset import rule_sets
 from tests.unit.calibration.benchmark_frames import ASKED, forecasts, questions
 
 
@@ -95,6 +96,11 @@ def test_costs_are_the_quotes_with_the_fee_of_the_venue() -> None:
     book = {"price_24h": [0.55], "price_24h_at": [as_of], "bid_24h": [Decimal("0.5")], "ask_24h": [Decimal("0.6")]}
     sheet = Answers.of(forecasts([0.5], as_of=[as_of]), questions(["yes"], **book)).sheet("f")
     assert sheet.select("sell", "buy").row(0) == pytest.approx((0.4825, 0.6168))
+
+
+def test_the_rate_of_the_fee_is_that_of_all_rules_of_the_venue() -> None:
+    rates = {(rules.venue, float(rules.fees["quadratic"].taker)) for rules in rule_sets().values() if rules.venue in TAKER_RATES}
+    assert rates == set(TAKER_RATES.items())
 
 
 def test_the_mean_and_its_extremised_form_by_hand() -> None:
