@@ -146,7 +146,7 @@ class BookReplay:
         self.check.counts["negative"] += sum(size < 0 for side in (book.yes, book.no) for size in side.levels.values())
         known = self.check.books.get(market)
         # An empty snapshot wipes the book of a closing market.
-        if known is not None and not is_empty(book):
+        if known is not None and (is_empty(known) or not is_empty(book)):
             self.check.counts["mismatched" if differences(known, book) else "agreed"] += 1
         self.check.books[market] = book
 
