@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from bellwether.recordings.captures import import_captures
-from bellwether.replay.engine import Session
 from bellwether.replay.engine.codes import Reason
 from bellwether.replay.engine.session import Session
 from bellwether.replay.episode.folder import write
