@@ -86,6 +86,7 @@ def test_frequent_terms_have_the_same_weights_in_the_cut_corpus(tmp_path: Path) 
             assert full.search(query, day(25)) == cut.search(query, day(25))
 
 
+@pytest.mark.timeout(3600)
 def test_planted_later_documents_are_never_returned(tmp_path: Path) -> None:
     rng = random.Random(3)
     planted, calls = (10_000, 100_000) if NIGHTLY else (1_000, 200)
