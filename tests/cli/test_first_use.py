@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from bellwether.settings import settings
 from cli.main import main
-from tests.demo_home import RELEASE, WEEKS, World
+from tests.demo_home import RELEASE, RESEARCHED, WEEKS, World
 
 ROOT = Path(__file__).resolve().parents[2]
 WEEK = WEEKS[0]
@@ -64,14 +64,14 @@ def test_a_dry_run_of_the_arena_shows_prompts_and_their_maximum_cost(demo: World
 
 
 def test_unknown_names_are_refused_with_the_probable_ones(demo: World, tmp_path: Path) -> None:
-    other = f"{RELEASE}x"
+    other, meant = f"{RELEASE}x", f"did you mean {RELEASE} or {RELEASE}@{RESEARCHED}?"
     unbound = "SELECT date_diff('second', now(), CAST($until AS TIMESTAMPTZ)), $release"
     for words, text in (
         (("query", unbound), "no value for $release, $until; give --set release=VALUE --set until=VALUE"),
         (("query", "SELECT $release", "--set", "release=x", "--set", "relaese=x"), "does not use $relaese; it has $release"),
-        (("leaderboard", other), f"did you mean {RELEASE}?"),
-        (("report", other), f"did you mean {RELEASE}?"),
-        (("export", other, "--to", str(tmp_path)), f"did you mean {RELEASE}?"),
+        (("leaderboard", other), meant),
+        (("report", other), meant),
+        (("export", other, "--to", str(tmp_path)), meant),
         (("arena", "run", "--week", "2027-01-01"), "is not in the world sandbox"),
         (("arena", "run", "--dry-run", "--weeks", "2"), "--dry-run shows one week"),
         (("arena", "explain", str(EMPTY_WEEK)), "no cohort started in this week; "),
