@@ -1,0 +1,99 @@
+"""Leaks of a release: siblings among its questions, and documents that state an outcome."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bellwether.questions.question_text import read_question
+from bellwether.questions.siblings import find_siblings
+from tests.unit.calibration.benchmark_frames import questions
+
+CLOSE = datetime(2027, 6, 30, tzinfo=UTC)
+#: Unrelated questions among which words have their weights.
+OTHERS = (
+    "Will the mayor of Lisbon resign in 2027?",
+    "Will a volcano erupt in Iceland before March 2027?",
+    "Will Norway win the most medals at the 2027 Alpine World Cup?",
+    "Will the price of copper be above $12,000 on 2027-05-31?",
+    "Will there be more 'Strikes' in Peru for the 30 days before 2027-05-31 than in April?",
+    "Will unemployment in Canada have increased by 2027-05-31?",
+    "Will Halden Motors sell more than 40,000 cars in 2027?",
+    "Will the Otago Rovers be relegated in 2026-27?",
+)
+
+
+def ask(*texts: str, **columns: Any) -> pl.DataFrame:
+    asked = (*texts, *OTHERS)
+    filled = {name: [*values, *(f"other{index}" for index in range(len(OTHERS)))] for name, values in columns.items()}
+    return questions(["yes"] * len(asked), question=asked, close_time=[CLOSE] * len(asked), **filled)
+
+
+def relate(first: str, second: str, **columns: Any) -> str | None:
+    found = [one.relation for one in find_siblings(ask(first, second, **columns)) if (one.first, one.second) == (0, 1)]
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "relation"),
+    [
+        ("Will Ana Brandt win the 2027 Kestrel Prize?", "Ana Brandt to be the winner of the Kestrel Prize in 2027?", "paraphrase"),
+        ("Will Bitcoin hit $150k by June 30, 2027?", "Does Bitcoin hit 150,000 dollars before July 2027?", "paraphrase"),
+        ("Will Chile qualify for the 2027 Cup?", "Will Chile fail to qualify for the Cup in 2027?", "negation"),
+        ("Will Zeta Bank stock close higher in May 2027?", "Will Zeta Bank stock close lower in May 2027?", "negation"),
+        ("Will Bitcoin hit $150k by June 30, 2027?", "Will Bitcoin hit $120k by June 30, 2027?", "threshold"),
+        ("Will Voss leave the cabinet by May 2027?", "Will Voss leave the cabinet by June 2027?", "threshold"),
+        ("Will Spain win the 2027 Cup?", "Will Spain win the 2027 Cup and Porto the league?", "bundle"),
+    ],
+)
+def test_questions_about_the_same_are_siblings(first: str, second: str, relation: str) -> None:
+    assert relate(first, second) == relation
+    assert relate(second, first) == relation
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Will the Hull Terns win the 2027 Cup?", "Will the Deal Plovers win the 2027 Cup?"),
+        ("Will KQZ's market close price on 2027-05-31 be higher?", "Will VVM's market close price on 2027-05-31 be higher?"),
+        ("Will 2027 be the hottest year on record?", "Will 2028 be the hottest year on record?"),
+        ("Will Chile beat Peru on May 3, 2027?", "Will Chile beat Peru on May 9, 2027?"),
+        ("Will Voss resign in 2027?", "Will Voss pardon Ana Brandt in 2027?"),
+    ],
+)
+def test_questions_from_a_template_are_no_siblings(first: str, second: str) -> None:
+    assert relate(first, second) is None
+
+
+def test_an_undated_question_is_asked_again_in_its_series() -> None:
+    """The same words of another series are a sibling; of the same series at another close they are the next question of the series."""
+    text = "Will the high temperature in Halden be above 30 degrees?"
+    asked = ask(text, text, text, series_ticker=["HOT", "HOT", "WARM"]).with_columns(
+        close_time=pl.when(pl.col("id") == "q1").then(CLOSE.replace(month=7)).otherwise("close_time")
+    )
+    assert [(one.first, one.second) for one in find_siblings(asked)] == [(0, 2), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("by 31 December 2026", "2026-12-31", "2026-12-31"),
+        ("before January 1, 2027", "2026-12-31", "2026-12-31"),
+        ("before 2027", "2026-01-01", "2026-12-31"),
+        ("on 2027-05-31", "2027-05-31", "2027-05-31"),
+        ("in May 2027", "2027-05-01", "2027-05-31"),
+        ("by the end of June", "2027-06-01", "2027-06-30"),
+        ("on October 9", "2026-10-09", "2026-10-09"),
+        ("in the 2026–27 season", "2026-07-01", "2027-12-31"),
+    ],
+)
+def test_a_date_is_read_as_days(text: str, first: str, last: str) -> None:
+    assert [tuple(map(str, interval)) for interval in read_question(f"Will it rain {text}?", CLOSE).dates] == [(first, last)]
+
+
+def test_numbers_are_read_in_any_spelling() -> None:
+    spellings = ("$150k", "150,000", "150 thousand", "0.15 million", "150000")
+    assert {read_question(f"Will it reach {spelling}?", CLOSE).numbers for spelling in spellings} == {frozenset({150_000.0})}
