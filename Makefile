@@ -59,7 +59,7 @@ live: setup ## the same graph on the real venue: the last 3 days, forecasters th
 
 PYTEST := $(BIN)/python -m pytest
 
-test: setup-dev ## run the tests of a change: nine minutes on two cores
+test: setup-dev ## run the tests of a change: six minutes on two quiet cores
 	@$(PYTEST) -n 2 --dist worksteal -m "not nightly and not browser and not fleet" --budgets
 
 test-all: setup-dev # run all tests, also the nightly ones: process kills, real recordings, Monte Carlo, the fleet, the browser
