@@ -22,7 +22,7 @@ from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key, s
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
 from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
-from resources.io_manager import record_inputs
+from resources.io_manager import MISSING, record_inputs
 from resources.models import limits, payer
 from resources.reports import ReportsResource
 
@@ -184,7 +184,11 @@ def _forecast_counts(frame: pl.DataFrame) -> dict[str, int | float | str]:
     group_name="benchmark",
     kinds={"numpy"},
     metadata=FOLLOW_INPUTS,
-    ins={name: dg.AssetIn(key(f"benchmark/{name}")) for name in ("forecasts", "questions", "resolutions")},
+    ins={
+        "forecasts": dg.AssetIn(key("benchmark/forecasts")),
+        "questions": dg.AssetIn(key("benchmark/questions")),
+        "resolutions": dg.AssetIn(key("benchmark/resolutions"), metadata={MISSING: "skip"}),
+    },
     partitions_def=RELEASE_FORECASTER,
     backfill_policy=INDEPENDENT,
 )
