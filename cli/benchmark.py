@@ -14,7 +14,7 @@ import click
 import cloup
 import polars as pl
 
-from assets.benchmark.results import print_leaderboards
+from assets.benchmark.results import print_audit, print_leaderboards
 from bellwether.arena.methodology import methodologies
 from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError
@@ -243,6 +243,27 @@ def submit_rows(rows: pl.DataFrame, place: Callable[[int], str], forecaster: str
     if refused_lines:
         console().print("Nothing was stored; correct or remove the refused lines.")
         sys.exit(1)
+
+
+@click.command()
+@click.argument("release")
+@click.option(
+    "--corpus",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    help="File of documents to search.  [default: those of the forecasters]",
+)
+def audit(release: str, corpus: str | None) -> None:
+    """Find how outcomes of RELEASE may have leaked, and score its forecasters without these questions.
+
+    Leaks are questions that reveal each other's outcomes, documents that state an outcome and were visible at the time of a forecast, and the
+    memory of models: the jump of their score at the knowledge cutoff. docs/clean-room.md describes the audit.
+    """
+    from assets.benchmark.runs import audit_release
+
+    named(release)
+    with runner(venues=False) as work:
+        audit_release(work, release, corpus)
+    print_audit(release)
 
 
 @click.command()

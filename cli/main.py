@@ -60,6 +60,7 @@ SECTIONS: dict[str, tuple[Lazy, ...]] = {
         Lazy("evaluate", "cli.benchmark:evaluate", "Evaluate language models on a release."),
         Lazy("submit", "cli.benchmark:submit", "Submit a file of forecasts."),
         Lazy("leaderboard", "cli.leaderboard:leaderboard", "Show the leaderboards of releases and of the arena."),
+        Lazy("audit", "cli.benchmark:audit", "Find leaks of a release, and score without them."),
         Lazy("report", "cli.benchmark:report", "Write the report of a release."),
         Lazy("export", "cli.bridges:export", "Write a release or a cohort for another tool."),
         Lazy("import", "cli.bridges:import_", "Submit forecasts in a file of another tool."),

@@ -1,8 +1,9 @@
-"""Assets of the benchmark: questions, forecasts, scores, reliability, leaderboard and comparisons of a release, its report and its dataset."""
+"""Assets of the benchmark: questions, forecasts, scores, reliability, leaderboard, comparisons and leaks of a release, its report and its dataset."""
 
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
@@ -283,6 +284,44 @@ def ranking(
         members = [name for name in answers["forecaster"].unique().sort() if kinds[name] in ("language_model", "tool_model")]
         means = score_ensembles(answers, questions_of_release, members, clusters=config.clusters, seed=config.seed)
         yield dg.MaterializeResult(key("benchmark/ensembles"), {"members": len(members)}, value=means)
+
+
+class AuditConfig(dg.Config):
+    """Configuration of the audit of a release."""
+
+    corpus: str | None = None
+    """File of documents that are searched for outcomes; when left out, the corpora of the forecasters that have one."""
+
+
+@dg.multi_asset(
+    name="leak_audit",
+    group_name="benchmark",
+    outs={
+        "leaks": dg.AssetOut(key=["benchmark", "leaks"], kinds={"polars"}, metadata=FOLLOW_INPUTS, is_required=False),
+        "leak_scores": dg.AssetOut(key=["benchmark", "leak_scores"], kinds={"numpy"}, metadata=FOLLOW_INPUTS, is_required=False),
+    },
+    ins={"forecasts": dg.AssetIn(key("benchmark/forecasts")), "questions": dg.AssetIn(key("benchmark/questions"))},
+    partitions_def=RELEASE,
+    can_subset=True,
+)
+def leak_audit(
+    context: dg.AssetExecutionContext, config: AuditConfig, forecasts: Slice, questions: Slice
+) -> Iterator[dg.MaterializeResult[pl.DataFrame]]:
+    """Find questions that reveal each other's outcomes and documents that state them, and score the forecasters without these."""
+    from bellwether.calibration.leak_scores import score_leaks
+    from bellwether.questions.leaks import find_leaks, open_corpora
+
+    answers, asked = forecasts.read(), questions.read()
+    latest = answers.drop_nulls("as_of").group_by("question_id").agg(pl.col("as_of").max())
+    path = None if config.corpus is None else Path(config.corpus)
+    with open_corpora(answers["forecaster"].unique(), path) as corpora:
+        leaks = find_leaks(asked, dict(latest.iter_rows()), corpora)
+    if key("benchmark/leaks") in context.selected_asset_keys:
+        counts = dict(leaks.group_by("kind").agg(pl.col("question_id").n_unique()).sort("kind").iter_rows())
+        yield dg.MaterializeResult(key("benchmark/leaks"), {"corpora": ", ".join(corpora), **counts}, value=leaks)
+    if key("benchmark/leak_scores") in context.selected_asset_keys:
+        scored = score_leaks(answers, asked, leaks, searched=bool(corpora))
+        yield dg.MaterializeResult(key("benchmark/leak_scores"), {"forecasters": scored["forecaster"].n_unique()}, value=scored)
 
 
 def _leaderboard_counts(frame: pl.DataFrame) -> dict[str, int | float]:

@@ -22,12 +22,17 @@ EVALUATE = dg.define_asset_job(
     select("benchmark/forecasts", *SCORE_TABLES),
     description="Make and score the forecasts of one forecaster on one release.",
 )
+#: Leaks of a release, and scores without them.
+LEAK_TABLES = ("benchmark/leaks", "benchmark/leak_scores")
+AUDIT = dg.define_asset_job(
+    "audit", select(*LEAK_TABLES), description="Find the leaks of a release, and score its forecasters without them."
+)
 #: The ranking of a release.
 RANKING_TABLES = ("benchmark/leaderboard", "benchmark/comparisons", "benchmark/ensembles")
 RANK = dg.define_asset_job(
     "rank",
-    select(*RANKING_TABLES, "benchmark/dataset_analysis", "benchmark/report"),
-    description="Compare and rank the forecasters of a release, analyse its questions and write its report.",
+    select(*RANKING_TABLES, *LEAK_TABLES, "benchmark/dataset_analysis", "benchmark/report"),
+    description="Compare and rank the forecasters of a release, find its leaks, analyse its questions and write its report.",
 )
 #: Statistics of the questions of a release.
 ANALYSE = dg.define_asset_job("analyse", select("benchmark/dataset_analysis"), description="Analyse the question set of a release.")
@@ -35,4 +40,4 @@ ANALYSE = dg.define_asset_job("analyse", select("benchmark/dataset_analysis"), d
 REPORT = dg.define_asset_job("report", select("benchmark/report"), description="Write the report of a release: Markdown, JSON and plots.")
 EXPORT = dg.define_asset_job("export", select("benchmark/export"), description="Write a release as a dataset folder for Hugging Face.")
 
-JOBS = (QUESTIONS, RESOLVE, EVALUATE, SCORE, RANK, ANALYSE, REPORT, EXPORT)
+JOBS = (QUESTIONS, RESOLVE, EVALUATE, SCORE, RANK, AUDIT, ANALYSE, REPORT, EXPORT)

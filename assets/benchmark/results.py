@@ -1,4 +1,4 @@
-"""Leaderboards that commands print after a run."""
+"""Leaderboards and audits that commands print after a run."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
 
 
 def _format_short(value: float | None, digits: int) -> str:
-    """Format a number. If it is below 1, the leading zero is left out."""
-    return number(value, digits, none="").removeprefix("0")
+    """Format a number. If it is between -1 and 1, the zero before the point is left out."""
+    return number(value, digits, none="").removeprefix("0").replace("-0.", "-.")
 
 
 def _format_interval(row: dict[str, Any], metric: str) -> str:
@@ -91,3 +91,40 @@ def _format_interval(row: dict[str, Any], metric: str) -> str:
         return _format_short(row[metric], 3)
     lower, upper = (_format_short(row[f"{metric}_{end}"], 3) for end in ("lower", "upper"))
     return f"{_format_short(row[metric], 3)} [{lower}, {upper}]"
+
+
+def print_audit(release: str) -> None:
+    """Print the published audit of a release: the number of leaking questions by kind, and each forecaster's scores with and without leaks."""
+    warehouse, chosen = settings().warehouse_uri, {"release": release}
+    size = query(warehouse, "SELECT count(*) FROM benchmark.questions WHERE release = $release", chosen).item()
+    sql = "SELECT kind, count(DISTINCT question_id) FROM benchmark.leaks WHERE release = $release GROUP BY kind ORDER BY kind"
+    kinds = query(warehouse, sql, chosen).rows()
+    scores = query(warehouse, "FROM benchmark.leak_scores WHERE release = $release ORDER BY forecaster, part", chosen)
+    console().print(audit_table(release, size, kinds, scores))
+
+
+def audit_table(release: str, size: int, kinds: Sequence[tuple[str, int]], scores: pl.DataFrame) -> Group:
+    """Format an audit as a table 80 characters wide. size: number of questions. kinds: number of leaking ones by kind. scores: benchmark/leak_scores."""
+    columns = ("forecaster", "Brier [95 %]", "no leak", "sibl.", "docs", "jump [95 %]")
+    table = plain_grid(Text(f"{release}: {size} questions"), columns, ("forecaster",))
+    for (name,), rows in scores.group_by("forecaster", maintain_order=True):
+        parts = {row["part"]: row for row in rows.iter_rows(named=True)}
+        shares = [floor_percent(parts[kind]["share"] or 0.0) if kind in parts else "" for kind in ("sibling", "document")]
+        without = _format_short(parts["no leak"]["brier"], 3) if "no leak" in parts else ""
+        table.add_row(Text(str(name)), _format_bounds(parts.get("all")), without, *shares, _format_bounds(parts.get("jump")))
+    leaks = ", ".join(f"{kind} {count}" for kind, count in kinds) or "none"
+    explained = (
+        f"Questions with a leak, by kind: {leaks}.\n"
+        "no leak: Brier score without questions with a leak. sibl., docs: share of scored\n"
+        "questions with a sibling in the release, and with a document that states the\n"
+        "outcome; blank: no corpus was searched. jump: of the Brier score at the\n"
+        "knowledge cutoff; above 0 the forecaster may know outcomes from before it."
+    )
+    return Group(table, Text(f"\n{explained}", style="dim"))
+
+
+def _format_bounds(row: dict[str, Any] | None) -> str:
+    """Format a row of benchmark/leak_scores."""
+    return (
+        "" if row is None else _format_interval({"brier": row["brier"], "brier_lower": row["lower"], "brier_upper": row["upper"]}, "brier")
+    )

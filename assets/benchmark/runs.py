@@ -8,11 +8,11 @@ from typing import Any
 import polars as pl
 
 from assets.benchmark import jobs
-from assets.benchmark.jobs import RANKING_TABLES, SCORE_TABLES
+from assets.benchmark.jobs import LEAK_TABLES, RANKING_TABLES, SCORE_TABLES
 from assets.benchmark.partitions import FORECASTER, RELEASE
 from assets.summary.runs import publish
 from bellwether import forecasting
-from bellwether.errors import BellwetherError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.questions import ReleaseName
 from bellwether.questions.versions import load_fixed
 from bellwether.settings import settings
@@ -23,7 +23,7 @@ from orchestration.runner import Runner
 
 FORECASTS = table("benchmark/forecasts")
 #: What follows from the scores of a release.
-RANKED = (*RANKING_TABLES, "benchmark/dataset_analysis", "benchmark/report")
+RANKED = (*RANKING_TABLES, *LEAK_TABLES, "benchmark/dataset_analysis", "benchmark/report")
 #: Corpus of the sandbox's model with tools.
 NEWS = "sandbox.jsonl"
 #: The release of the demo; its first questions and forecasters for the model with tools, which is compared with the price.
@@ -95,6 +95,20 @@ def evaluate_release(
         _rescore(work, release)
         work.run_if_due(jobs.RANK, RANKED, f"leaderboard and report of {release}", (release,))
     return ends
+
+
+def audit_release(work: Runner, release: str, corpus: str | None = None) -> None:
+    """Find the leaks of a release if they are out of date, and publish them. corpus: file of another corpus; the leaks are then always recomputed.
+
+    Raises `ConfigError` for a release that was not built.
+    """
+    if load_fixed(work.lake, release) is None:
+        raise ConfigError(f"auditing release {release}: it was not built yet; `bellwether release {release}` builds it")
+    if corpus is None:
+        work.run_if_due(jobs.AUDIT, LEAK_TABLES, f"audit of {release}", (release,))
+    else:
+        work.launch(jobs.AUDIT, f"audit of {release}", partitions=[release], config={"ops": {"leak_audit": {"config": {"corpus": corpus}}}})
+    publish(work)
 
 
 def _is_due(work: Runner, release: str, name: str) -> bool:

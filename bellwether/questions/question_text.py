@@ -100,6 +100,9 @@ _WORD = re.compile(r"\d+-[a-z]+|[^\W_]+(?:[-'’.][^\W_]+)*")
 _NAME = re.compile(r"(?<!\w)(?:\d+-[a-z]+\b|[a-z]?[^\W_a-z][\w'’.&-]*(?:\s+[a-z]?[^\W_a-z\d][\w'’.&-]*)*)")
 _COUNTRY = re.compile(r"\bUnited States\b|\bUnited Kingdom\b|\bU\.S\.(?:A\.)?|\bU\.K\.")
 
+#: Maximum length of an abbreviation by initials.
+_LONGEST_INITIALS = 6
+
 Interval = tuple[date, date]
 
 
@@ -169,9 +172,14 @@ def read_question(text: str, closes: datetime) -> QuestionText:
 
     rest = _DATE.sub(keep, plain)
     spans = [_split_name(match[0]) for match in _NAME.finditer(re.sub(r"['’]s\b", " ,", rest))]
-    names = {words for span in spans if (words := _read_name(span))}
+    names = {name for span in spans if (name := _read_name(span))}
     letters = ["".join(word[0] for word in span) for span in spans]
-    initials = {run[start:end] for run in letters for start in range(len(run)) for end in range(start + 3, len(run) + 1)}
+    initials = {
+        run[start:end]
+        for run in letters
+        for start in range(len(run))
+        for end in range(start + 3, min(start + _LONGEST_INITIALS, len(run)) + 1)
+    }
     numbers = {float(match[1]) for match in _ORDINAL.finditer(rest)}
     numbers |= {_read_number(match) for match in _NUMBER.finditer(_ORDINAL.sub(" ", rest))}
     lower = [word.lower() for word in _WORD.findall(rest)]

@@ -20,7 +20,10 @@ from bellwether.site.unit import Unit, key
 
 _TABLES = tuple(
     f"benchmark/{name}"
-    for name in ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons", "ensembles", "resolutions")
+    for name in (
+        *("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons", "ensembles", "resolutions"),
+        *("leaks", "leak_scores"),
+    )
 )
 
 

@@ -16,6 +16,7 @@ from bellwether.pages.columns import Shown, build_column, build_table, estimate_
 from bellwether.pages.model import Cell, Links, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import finite, leader, number, percent, rank, text, timestamp
+from bellwether.site.leaks import leak_parts
 from bellwether.site.paths import download_path, forecaster_path, question_path, release_path
 from bellwether.site.source import SiteSource
 
@@ -45,6 +46,8 @@ class ReleaseData:
     comparisons: pl.DataFrame
     ensembles: pl.DataFrame
     resolutions: pl.DataFrame
+    leaks: pl.DataFrame
+    leak_scores: pl.DataFrame
     forecasts: pl.DataFrame
     answers: pl.DataFrame
 
@@ -58,7 +61,7 @@ def read_release(source: SiteSource, name: str, colours: dict[str, str]) -> Rele
     """Read the rows of one release."""
     frames = {
         one: source.frame(f"benchmark/{one}", release=name)
-        for one in ("questions", "reliability", "comparisons", "ensembles", "resolutions")
+        for one in ("questions", "reliability", "comparisons", "ensembles", "resolutions", "leaks", "leak_scores")
     }
     scores = source.frame("benchmark/scores", "forecaster", "scope", "metric", "value", "lower", "upper", "n", "reason", release=name)
     forecasts = source.frame("benchmark/forecasts", release=name)
@@ -83,7 +86,7 @@ def read_release(source: SiteSource, name: str, colours: dict[str, str]) -> Rele
     )
     scored = source.rows(_BOARD) and source.rows("benchmark/scores") and forecasts.height
     lines = source.query("leaderboard", release=name) if scored else pl.DataFrame()
-    compared = frames["comparisons"], frames["ensembles"], frames["resolutions"]
+    compared = frames["comparisons"], frames["ensembles"], frames["resolutions"], frames["leaks"], frames["leak_scores"]
     return ReleaseData(name, colours, lines, frames["questions"], scores, banded, *compared, forecasts, answers)
 
 
@@ -105,6 +108,7 @@ def pages(material: ReleaseData) -> Iterator[File]:
         sections.append(Section.even("Cost and knowledge", _costs(board, material.colours)))
         sections.append(Section("Who is significantly better than whom", _pairs(material)))
     sections.append(Section("Outcomes in doubt", _resolutions(material)))
+    sections.append(Section("Leaks", leak_parts(material.name, questions, material.leaks, material.leak_scores, material.colours)))
     sections.append(Section("Questions", [_questions(material)]))
     lead = f"A release is a set of questions that never changes. {board.height} forecasters stated a probability of yes for each question."
     yield from render(Page(release_path(material.name), material.name, lead, sections, [("Benchmark", "benchmark/index.html")]))

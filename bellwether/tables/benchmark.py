@@ -378,4 +378,69 @@ DATASET_ANALYSIS = Table(
     version="2",
 )
 
-TABLES = (QUESTIONS, RESOLUTIONS, FORECASTS, SCORES, ENSEMBLES, RELIABILITY, LEADERBOARD, COMPARISONS, DATASET_ANALYSIS)
+LEAKS = Table(
+    name="benchmark/leaks",
+    row="One way in which the outcome of a question of a release may leak: another question or a document.",
+    columns=(
+        RELEASE,
+        Column("question_id", TEXT, "id in benchmark/questions"),
+        Column(
+            "kind",
+            TEXT,
+            "event (others of its event are in the release), paraphrase, negation, threshold (another number or deadline) or bundle of another question, "
+            "or document (states the outcome, and was visible at the time of a forecast)",
+        ),
+        Column("source", TEXT, "venue of the other question, or name of the corpus"),
+        Column("other", TEXT, "id of the event, the other question or the document"),
+        Column(
+            "similarity",
+            pl.Float64(),
+            "similarity of the questions, or share of the question's words in the document's statement; 1 for events",
+        ),
+        Column(
+            "evidence", TEXT, "text of the other question, or statement in the document; untrusted text; null for events", nullable=True
+        ),
+        Column("published_at", TIME, "when the document was published; null for questions", UTC, nullable=True),
+        KNOWN_AT,
+        RULES,
+    ),
+    key=("release", "question_id", "kind", "source", "other"),
+    partitioned_by=("release",),
+    mart=True,
+)
+
+LEAK_SCORES = Table(
+    name="benchmark/leak_scores",
+    row="The Brier score of one forecaster over the questions of a release with or without leaks, or closed some days from its knowledge cutoff.",
+    columns=(
+        RELEASE,
+        FORECASTER,
+        Column(
+            "part",
+            TEXT,
+            "questions: all, sibling or document (with a leak in benchmark/leaks), no sibling, no document, no leak, days:<range> (days from the knowledge "
+            "cutoff to the close, also of questions that are not scored), or jump (of the mean score at the cutoff, after less before)",
+        ),
+        Column(
+            "share",
+            pl.Float64(),
+            "share of these among the forecasts that are scored, of days among all; null for the jump",
+            "ratio",
+            nullable=True,
+        ),
+        Column("brier", pl.Float64(), "brier over these questions, or its jump; null if undefined", nullable=True),
+        Column("lower", pl.Float64(), "lower end of the 95 % interval; null without one", nullable=True),
+        Column("upper", pl.Float64(), "upper end of the 95 % interval; null without one", nullable=True),
+        Column("reason", TEXT, "why there is no interval; null with one", nullable=True),
+        Column("n", pl.Int64(), "number of forecasts"),
+        Column("n_clusters", pl.Int64(), "number of independent clusters among them"),
+        Column("seed", pl.Int64(), "seed of the intervals"),
+        KNOWN_AT,
+        RULES,
+    ),
+    key=("release", "forecaster", "part"),
+    partitioned_by=("release",),
+    mart=True,
+)
+
+TABLES = (QUESTIONS, RESOLUTIONS, FORECASTS, SCORES, ENSEMBLES, RELIABILITY, LEADERBOARD, COMPARISONS, DATASET_ANALYSIS, LEAKS, LEAK_SCORES)

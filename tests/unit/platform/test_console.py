@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from assets.benchmark.results import leaderboard_table
+from assets.benchmark.results import audit_table, leaderboard_table
 from bellwether.console import Lines, console, emit, grid, shown
 from cli.options import INSTANT
 from tests.unit.report.frames import example
@@ -33,6 +33,18 @@ def test_the_leaderboard_shows_every_forecaster_within_eighty_columns() -> None:
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "None" not in text
     assert "nan" not in text
+
+
+def test_an_audit_fits_eighty_columns_and_leaves_unknown_cells_blank() -> None:
+    scores = {"forecaster": "gpt-4o-mini-2024-07-18", "part": "all", "share": 1.0, "brier": 0.21, "lower": 0.1, "upper": 0.32}
+    parts = [scores, scores | {"part": "sibling", "share": 0.126}, scores | {"part": "jump", "brier": -0.05, "lower": -0.1, "upper": 0.01}]
+    page = Console(file=io.StringIO(), width=80)
+    page.print(audit_table("q", 7, [("event", 3)], pl.DataFrame(parts)))
+    assert isinstance(page.file, io.StringIO)
+    text = page.file.getvalue()
+    assert max(len(line) for line in text.splitlines()) <= 80
+    row = next(line for line in text.splitlines() if "gpt-4o" in line)
+    assert row.split() == ["gpt-4o-mini-2024-07-18", ".210", "[.100,", ".320]", "12.6%", "-.050", "[-.100,", ".010]"]
 
 
 def test_text_from_a_venue_sends_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import orjson
 import polars as pl
 import pytest
 
+from bellwether.questions.leaks import find_leaks, open_corpora
 from bellwether.questions.question_text import read_question
 from bellwether.questions.siblings import find_siblings
 from tests.unit.calibration.benchmark_frames import questions
@@ -97,3 +100,54 @@ def test_a_date_is_read_as_days(text: str, first: str, last: str) -> None:
 def test_numbers_are_read_in_any_spelling() -> None:
     spellings = ("$150k", "150,000", "150 thousand", "0.15 million", "150000")
     assert {read_question(f"Will it reach {spelling}?", CLOSE).numbers for spelling in spellings} == {frozenset({150_000.0})}
+
+
+def document(title: str, text: str, **columns: Any) -> dict[str, Any]:
+    """Return a document of the time between the opening of the questions and their forecasts."""
+    return {"title": title, "text": text, "url": None, "published_at": CLOSE - timedelta(days=10), "revised_at": None, **columns}
+
+
+def find_documents(tmp_path: Path, *documents: dict[str, Any]) -> list[str]:
+    """Return the texts of the documents that state the outcome of a question, whose forecast is dated a day before its close."""
+    path = tmp_path / "news.jsonl"
+    path.write_bytes(b"".join(orjson.dumps({"id": str(row), **one}, option=orjson.OPT_APPEND_NEWLINE) for row, one in enumerate(documents)))
+    opens = CLOSE - timedelta(days=60)
+    asked = ask("Will Ana Brandt win the Kestrel Prize in June 2027?").with_columns(open_time=pl.lit(opens).cast(pl.Datetime("us", "UTC")))
+    with open_corpora([], path) as corpora:
+        found = find_leaks(asked, {"q0": CLOSE - timedelta(days=1)}, corpora).filter(kind="document")
+    assert found["question_id"].unique().to_list() in ([], ["q0"])
+    return [documents[int(other)]["text"] for other in found["other"]]
+
+
+STATING = (
+    document("Kestrel Prize", "Ana Brandt won the Kestrel Prize on Tuesday night."),
+    document("Brandt loses", "The jury met. To the surprise of many, Ana Brandt lost the Kestrel Prize to Voss."),
+    document("Will Ana Brandt win the Kestrel Prize?", "The answer was no."),
+)
+SILENT = (
+    document("Kestrel Prize", "Analysts expect that Ana Brandt won over the Kestrel Prize jury."),
+    document("Preview: Ana Brandt and the Kestrel Prize", "Brandt will win, critics said. Odds rose."),
+    document("Kestrel Prize", "Ana Brandt won the Kestrel Prize in June 2025."),
+    document("Otago Rovers", "Otago Rovers won the cup."),
+    document("Kestrel Prize", "Milo Voss won the Kestrel Prize."),
+    document("Kestrel Prize of Ana Brandt", "Brandt won the Kestrel Prize.", published_at=CLOSE - timedelta(days=90)),
+    document("Kestrel Prize after all", "Ana Brandt won the Kestrel Prize.", published_at=CLOSE),
+)
+
+
+def test_documents_that_state_the_outcome_before_the_forecast_are_found(tmp_path: Path) -> None:
+    """Not found are chances, other subjects and years, and documents from before the opening or after the forecast."""
+    assert sorted(find_documents(tmp_path, *STATING, *SILENT)) == sorted(one["text"] for one in STATING)
+
+
+def test_questions_of_one_event_and_siblings_are_rows_of_both() -> None:
+    asked = ask(
+        "Will Spain win the 2027 Cup?", "Will Chile win the 2027 Cup?", "Spain to win the Cup of 2027?", event_id=["CUP", "CUP", "X"]
+    )
+    rows = find_leaks(asked, {}, {}).select("question_id", "kind", "other", "evidence").rows()
+    assert rows == [
+        ("q0", "event", "CUP", None),
+        ("q0", "paraphrase", "q2", "Spain to win the Cup of 2027?"),
+        ("q1", "event", "CUP", None),
+        ("q2", "paraphrase", "q0", "Will Spain win the 2027 Cup?"),
+    ]

@@ -516,3 +516,15 @@ def test_a_folder_of_something_else_is_not_replaced(warehouse: Path, tmp_path: P
     with pytest.raises(ConfigError, match="contains other files"):
         build(warehouse, tmp_path)
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_the_leaks_of_a_release_are_shown_with_the_scores_without_them(site: Path) -> None:
+    page = site / "benchmark/release-0/index.html"
+    assert "100.0 % of the questions have a leak." in unescape(page.read_text(encoding="utf-8")).replace("\u00a0", " ")
+    tables = Reader(page).tables
+    scores = [[cell[0] for cell in row] for row in tables["Scores with and without leaks"][1:]]
+    assert [row[:3] for row in scores if row[1] == "jump"] == [
+        [f"model-{number}", "jump", "0.210 [0.110,\u00a00.310]"] for number in range(SMALL.models)
+    ]
+    leaks = [[cell[0] for cell in row] for row in tables["Questions with a leak"][1:]]
+    assert [row[2] for row in leaks] == [f"statement-{number}" for number in range(SMALL.questions)]

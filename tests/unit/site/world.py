@@ -186,6 +186,20 @@ def _release(lake: Lake, size: Size, number: int, words: Words) -> None:
                  difference=[rng.uniform(-0.5, 0.5) for _ in pairs], p=0.01, p_holm=[rng.random() for _ in pairs]),
             run_id="r",
         )  # fmt: skip
+    lake.write(
+        table("benchmark/leaks"), (release,),
+        rows("benchmark/leaks", count, release=release, question_id=ids, kind=["event", *["document"] * (count - 1)], source=words("corpus", 0),
+             other=[words("document", place) for place in range(count)], similarity=1.0, evidence=[words("statement", place) for place in range(count)]),
+        run_id="r",
+    )  # fmt: skip
+    parts = ["all", "no leak", "days:<=-365", "days:-90..0", "days:>365", "jump"]
+    cells = [(name, part) for name in names for part in parts]
+    lake.write(
+        table("benchmark/leak_scores"), (release,),
+        rows("benchmark/leak_scores", len(cells), release=release, forecaster=[one for one, _ in cells], part=[one for _, one in cells], share=0.5,
+             brier=0.21, lower=0.11, upper=0.31, n=count, n_clusters=count),
+        run_id="r",
+    )  # fmt: skip
     if size.prices:
         at = [close - timedelta(hours=place + 1) for close in closes for place in range(size.prices)]
         day = SUNDAY + timedelta(days=number)

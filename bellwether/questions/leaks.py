@@ -1,0 +1,139 @@
+"""Leaks of a release: questions that reveal each other's outcomes, and documents that state an outcome before its forecast."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from bellwether.corpus import Corpus
+from bellwether.corpus.documents import Document
+from bellwether.forecasting import forecasters
+from bellwether.forecasting.language_model import LanguageModel
+from bellwether.forecasting.tools import open_sources
+from bellwether.questions.question_text import QuestionText, read_question
+from bellwether.questions.siblings import WordWeights, find_siblings
+from bellwether.settings import settings
+from bellwether.tables.benchmark import LEAKS
+
+#: Version of the rules: raise it with every change of a row.
+RULES = "leaks/1"
+#: Documents per question that are read, and characters of the evidence.
+MOST_DOCUMENTS, EVIDENCE = 20, 300
+#: Minimum weight of the words of a question in a sentence and its title, as a share.
+_COVERED = 0.6
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+#: Statements of an outcome as yes or no, which stand beside the question itself.
+_STATED = re.compile(
+    r"\b(?:answer|outcome|result|verdict)\s+(?:was|is)\s+(?:a\s+|clearly\s+)?(?:yes|no)\b|\bafter the (?:yes|no)\b"
+    r"|\b(?:resolved|settled|decided|determined|paid out)\b.{0,30}\b(?:yes|no)\b",
+    re.IGNORECASE,
+)
+_PAST = re.compile(
+    r"\b(?:won|lost|beat|defeated|clinched|finished|ended|closed|settled|resolved|passed|failed|approved|rejected|signed|vetoed|announced|confirmed|"
+    r"elected|reelected|named|chosen|appointed|reached|hit|fell|rose|climbed|dropped|exceeded|surpassed|topped|missed|resigned|quit|stepped down|"
+    r"released|launched|published|died|qualified|relegated|eliminated|convicted|acquitted|sentenced|raised|cut|held|left|became|struck|invaded)\b",
+    re.IGNORECASE,
+)
+_OPEN = re.compile(
+    r"\b(?:will|would|may|might|could|can|should|if|whether|unless|chances?|likely|unlikely|odds|expect\w*|forecast\w*|predict\w*|projected|polls?|"
+    r"ahead of|before|until|preview|hopes?|plans?|aims?|yet to|not yet|scheduled)\b|\?",
+    re.IGNORECASE,
+)
+
+
+@contextmanager
+def open_corpora(names: Iterable[str], path: Path | None = None) -> Iterator[dict[str, Corpus]]:
+    """Open the corpora that some forecasters search, by name, or instead that of a file. names: of the forecasters.
+
+    Raises `ConfigError` for a missing or invalid corpus.
+    """
+    with ExitStack() as stack:
+        if path is not None:
+            yield {path.name: stack.enter_context(Corpus.open(path, settings().cache_path / "corpora"))}
+            return
+        registered = forecasters()
+        entries = (registered.get(name) for name in sorted(names))
+        models = {entry.model.corpus: entry.model for entry in entries if isinstance(entry, LanguageModel)}
+        sources = {name: stack.enter_context(open_sources(model)) for name, model in models.items() if name is not None}
+        yield {name: found.corpus for name, found in sources.items() if found.corpus is not None}
+
+
+def find_leaks(questions: pl.DataFrame, as_of: Mapping[str, datetime], corpora: Mapping[str, Corpus]) -> pl.DataFrame:
+    """Find the leaks of a release: rows of benchmark/leaks.
+
+    Args:
+        questions: rows of one release in benchmark/questions.
+        as_of: time of the latest forecast of each question. Other questions are not searched for in documents.
+        corpora: corpora that are searched, by name.
+    """
+    rows = [*_find_events(questions), *_find_siblings(questions), *_find_documents(questions, as_of, corpora)]
+    stamp = {"release": questions["release"].first(), "known_at": questions["known_at"].max(), "rules": RULES}
+    return LEAKS.validate(LEAKS.frame([stamp | row for row in rows]).sort(LEAKS.order))
+
+
+def _find_events(questions: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield a row for each question whose event has others in the release."""
+    shared = questions.filter(pl.len().over("source", "event_id") > 1, pl.col("event_id") != pl.col("market_id"))
+    for question, source, event in shared.select("id", "source", "event_id").iter_rows():
+        yield {"question_id": question, "kind": "event", "source": source, "other": event, "similarity": 1.0}
+
+
+def _find_siblings(questions: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield two rows for each pair of siblings, one for each question."""
+    texts = questions.select("id", "source", "question").rows()
+    for found in find_siblings(questions):
+        for own, other in ((found.first, found.second), (found.second, found.first)):
+            yield {
+                "question_id": texts[own][0],
+                "kind": found.relation,
+                "source": texts[other][1],
+                "other": texts[other][0],
+                "similarity": found.similarity,
+                "evidence": texts[other][2][:EVIDENCE],
+            }
+
+
+def _find_documents(questions: pl.DataFrame, as_of: Mapping[str, datetime], corpora: Mapping[str, Corpus]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each document that was visible before a question's latest forecast and states the outcome."""
+    if not corpora:
+        return
+    columns = questions.select("id", "question", "open_time", "close_time").rows()
+    texts = [read_question(text, closes) for _, text, _, closes in columns]
+    weights = WordWeights.of(texts)
+    for (question, text, opens, closes), parts in zip(columns, texts, strict=True):
+        if question not in as_of:
+            continue
+        for name, corpus in corpora.items():
+            for hit in corpus.search(text, as_of[question], MOST_DOCUMENTS):
+                document = corpus.find(hit.id, as_of[question])
+                if document is None or (opens is not None and hit.published_at < opens):
+                    continue
+                found = find_statement(document, parts, closes, weights)
+                if found is not None:
+                    sentence, share = found
+                    row = {"question_id": question, "kind": "document", "source": name, "other": document.id, "similarity": share}
+                    yield row | {"evidence": sentence[:EVIDENCE], "published_at": hit.published_at}
+
+
+def find_statement(document: Document, question: QuestionText, closes: datetime, weights: WordWeights) -> tuple[str, float] | None:
+    """Return the first sentence of a document that states the outcome of a question, with the share of the question's words in it and the title.
+
+    The sentence speaks of the past and not of a chance or the future, unless it states yes or no. With the title it has the names of the question, and
+    its dates and numbers do not differ. None without such a sentence.
+    """
+    for sentence in (document.title, *_SENTENCE_END.split(document.text)):
+        if not (_STATED.search(sentence) or (_PAST.search(sentence) and not _OPEN.search(sentence))):
+            continue
+        found = read_question(f"{document.title} . {sentence}", closes)
+        known, missing = question.split_names(found)
+        share = weights.total(set(question.words) & set(found.words)) / (weights.total(question.words) or 1.0)
+        agrees = question.agrees_in_date(found) and question.numbers <= found.numbers
+        if agrees and share >= _COVERED and weights.total_of_names(missing) <= 0.5 * weights.total_of_names(known):
+            return sentence, round(share, 4)
+    return None

@@ -1,0 +1,98 @@
+"""Section of a release's page about its leaks: questions that reveal outcomes, documents that state them, and what models may remember."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from bellwether.pages import charts, columns
+from bellwether.pages.columns import build_column, build_table, estimate_column
+from bellwether.pages.model import Note, Part
+from bellwether.pages.values import finite, percent, text
+from bellwether.site.paths import forecaster_path, question_path
+
+_SCORES, _LEAKS = "benchmark/leak_scores", "benchmark/leaks"
+_DAYS, _JUMP = "days:", "jump"
+#: Distance of a point of the knowledge curve from the edge of an interval without a second edge, in days.
+_BEYOND = 90.0
+
+
+def leak_parts(release: str, questions: pl.DataFrame, leaks: pl.DataFrame, scores: pl.DataFrame, colours: Mapping[str, str]) -> list[Part]:
+    """Build the section.
+
+    Args:
+        release: name of the release.
+        questions: its rows of benchmark/questions.
+        leaks: its rows of benchmark/leaks.
+        scores: its rows of benchmark/leak_scores.
+        colours: of the forecasters.
+    """
+    if scores.is_empty():
+        return [Note("This release was not audited: the warehouse has no rows of benchmark.leak_scores for it.")]
+    affected = leaks["question_id"].n_unique() / max(questions.height, 1)
+    parts: list[Part] = [Note(f"{percent(affected, 1).text} of the questions have a leak.")]
+    jumps = [
+        {"name": row["forecaster"], "value": row["brier"], "lower": row["lower"], "upper": row["upper"]}
+        for row in scores.filter(pl.col("part") == _JUMP).iter_rows(named=True)
+        if finite(row["lower"]) is not None
+    ]
+    if jumps:
+        title = "Jump of the Brier score at the knowledge cutoff; above 0 the forecaster may remember outcomes"
+        parts.append(charts.intervals(title, "jump", jumps, colours, reference=0.0))
+    curve = [
+        {"name": row["forecaster"], "x": _middle(row["part"]), "y": row["brier"]}
+        for row in scores.filter(pl.col("part").str.starts_with(_DAYS)).iter_rows(named=True)
+    ]
+    if curve:
+        title = "Brier score by days from the knowledge cutoff to the close"
+        parts.append(
+            charts.lines(title, "days", "Brier score", sorted(curve, key=lambda row: (row["name"], row["x"])), colours, time=False)
+        )
+    return [*parts, _score_table(release, scores), _leak_table(release, questions, leaks)]
+
+
+def _middle(part: str) -> float:
+    """Return the middle of an interval of days such as `days:-90..0`."""
+    low, dots, high = part.removeprefix(_DAYS).partition("..")
+    if dots:
+        return (float(low) + float(high)) / 2
+    return float(low.lstrip("<>=")) + (_BEYOND if low.startswith(">") else -_BEYOND)
+
+
+def _score_table(release: str, scores: pl.DataFrame) -> Part:
+    rows = scores.rename({name: f"brier_{name}" for name in ("lower", "upper", "reason")}).iter_rows(named=True)
+    return build_table(
+        _SCORES,
+        "Scores with and without leaks",
+        rows,
+        build_column("Forecaster", lambda row: text(row["forecaster"], forecaster_path(release, row["forecaster"]))),
+        ("part", "Questions"),
+        estimate_column(f"Brier score {columns.LEVEL}", "brier", columns.definition(_SCORES, "brier")),
+        ("share", "Share"),
+        "n",
+        filters=("Forecaster", "Questions"),
+        name="leak-scores",
+        size=50,
+    )
+
+
+def _leak_table(release: str, questions: pl.DataFrame, leaks: pl.DataFrame) -> Part:
+    texts = dict(questions.select("id", "question").iter_rows())
+    return build_table(
+        _LEAKS,
+        "Questions with a leak",
+        leaks.iter_rows(named=True),
+        build_column("Question", lambda row: text(texts[row["question_id"]], question_path(release, row["question_id"]))),
+        ("kind", "Kind"),
+        ("evidence", "Other question, or statement"),
+        ("source", "Source"),
+        ("other", "Id"),
+        ("similarity", "Similarity"),
+        ("published_at", "Published"),
+        filters=("Kind",),
+        search=("Question",),
+        name="leaks",
+        size=50,
+        empty="No question of this release has a leak.",
+    )
