@@ -114,7 +114,7 @@ def audit_table(release: str, size: int, kinds: Sequence[tuple[str, int]], score
         table.add_row(Text(str(name)), _format_bounds(parts.get("all")), without, *shares, _format_bounds(parts.get("jump")))
     leaks = ", ".join(f"{kind} {count}" for kind, count in kinds) or "none"
     explained = (
-        f"Questions with a leak, by kind: {leaks}.\n"
+        "\n".join(wrap(f"Questions with a leak, by kind: {leaks}.", 80)) + "\n"
         "no leak: Brier score without questions with a leak. sibl., docs: share of scored\n"
         "questions with a sibling in the release, and with a document that states the\n"
         "outcome; blank: no corpus was searched. jump: of the Brier score at the\n"

@@ -30,6 +30,7 @@ from tests.graph.worlds import DAYS, change, execute, files, location, restrict_
 DAY, FORECASTER = DAYS[3], "always-half"
 OF_DAY = {(f"clean/{name}", DAY) for name in ("resolutions", "markets", "prices")}
 OF_FORECASTS = {(f"benchmark/{name}", f"{FORECASTER}|{RELEASE}") for name in ("scores", "reliability")}
+OF_FORECASTS |= {(f"benchmark/{name}", RELEASE) for name in ("leaks", "leak_scores")}
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -231,6 +232,25 @@ def test_a_partition_beyond_its_budget_fails_with_the_reason_and_writes_nothing(
         assert KEY not in str(failure)
         assert not failed.get_asset_materialization_events()
         assert not world.lake.manifests(table("benchmark/forecasts"))
+
+
+def test_an_audit_searches_the_stated_corpus(calls: Calls, tmp_path: Path) -> None:
+    with home_with_questions(tmp_path / "calls", RELEASE, "good", count=QUESTIONS) as world:
+        assert materialize(world, "good").success
+        asked, (as_of, *_) = rows(world, "benchmark/questions").row(0, named=True), rows(world, "benchmark/forecasts")["as_of"]
+        document = {
+            "id": "d",
+            "title": asked["question"],
+            "text": "The answer was no.",
+            "published_at": (as_of - timedelta(hours=1)).isoformat(),
+        }
+        corpus = tmp_path / "news.jsonl"
+        corpus.write_text(json.dumps(document))
+        options = {"ops": {"leak_audit": {"config": {"corpus": str(corpus)}}}}
+        assert execute(world, "audit", partition_key=RELEASE, run_config=options).success
+        found = rows(world, "benchmark/leaks").filter(kind="document")
+        assert (asked["id"], "news.jsonl", "d", "The answer was no.") in found.select("question_id", "source", "other", "evidence").rows()
+        assert {"document", "no document"} <= {*rows(world, "benchmark/leak_scores")["part"]}
 
 
 # The command
