@@ -98,7 +98,7 @@ _ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _ORDINALS = {"second": "2", "third": "3", "fourth": "4", "fifth": "5", "runners-up": "2", "runner-up": "2"}
 _WORD = re.compile(r"\d+-[a-z]+|[^\W_]+(?:[-'’.][^\W_]+)*")
 _NAME = re.compile(r"(?<!\w)(?:\d+-[a-z]+\b|[a-z]?[^\W_a-z][\w'’.&-]*(?:\s+[a-z]?[^\W_a-z\d][\w'’.&-]*)*)")
-_COUNTRY = re.compile(r"\bUnited States\b|\bUnited Kingdom\b|\bU\.S\.(?:A\.)?|\bU\.K\.")
+_DOTTED = re.compile(r"\b(?:[A-Z]\.){2,}")
 
 #: Maximum length of an abbreviation by initials.
 _LONGEST_INITIALS = 6
@@ -160,7 +160,8 @@ class QuestionText:
 def read_question(text: str, closes: datetime) -> QuestionText:
     """Read the text of a question. closes: close of the market, which completes dates without a year."""
     folded = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
-    plain = _COUNTRY.sub(lambda match: "US" if "S" in match[0] else "UK", folded)
+    undotted = _DOTTED.sub(lambda match: match[0].replace(".", ""), folded)
+    plain = undotted.replace("United States", "US").replace("United Kingdom", "UK")
     dates: set[Interval] = set()
 
     def keep(match: re.Match[str]) -> str:

@@ -45,6 +45,7 @@ def relate(first: str, second: str, **columns: Any) -> str | None:
     [
         ("Will Ana Brandt win the 2027 Kestrel Prize?", "Ana Brandt to be the winner of the Kestrel Prize in 2027?", "paraphrase"),
         ("Will Bitcoin hit $150k by June 30, 2027?", "Does Bitcoin hit 150,000 dollars before July 2027?", "paraphrase"),
+        ("Will J.D. Pell be elected in the United States in 2027?", "JD Pell elected in the U.S. in 2027?", "paraphrase"),
         ("Will Chile qualify for the 2027 Cup?", "Will Chile fail to qualify for the Cup in 2027?", "negation"),
         ("Will Zeta Bank stock close higher in May 2027?", "Will Zeta Bank stock close lower in May 2027?", "negation"),
         ("Will Bitcoin hit $150k by June 30, 2027?", "Will Bitcoin hit $120k by June 30, 2027?", "threshold"),
