@@ -15,6 +15,7 @@ from assets.raw import runs
 from assets.summary.jobs import publish_warehouse
 from bellwether.lake.warehouse import publish as publish_lake
 from bellwether.lake.warehouse import query
+from bellwether.tables import table
 from cli.main import main
 from orchestration.asset_declarations import key
 from orchestration.automation import UpdatePlan
@@ -84,7 +85,12 @@ def test_a_backtest_of_one_table_stores_all_and_has_the_same_bytes_when_repeated
 
 @pytest.mark.nightly
 def test_another_machine_builds_the_same_bytes(demo: World, tmp_path: Path) -> None:
-    """Both share the journal, so that answers and their durations are equal."""
+    """Both share the journal, so that answers and their durations are equal. Only how long pulls wait for their rate depends on the machine."""
     shutil.copy(demo.config.world_home / "journal.db", tmp_path)
     build(tmp_path / "other", journal=f"sqlite:///{tmp_path / 'journal.db'}")
-    assert files(open_world(tmp_path / "other")) == files(demo)
+    other, waiting = open_world(tmp_path / "other"), ("raw/kalshi_pulls", "raw/polymarket_pulls")
+    found, expected = ({name: digest for name, digest in files(world).items() if name[0] not in waiting} for world in (other, demo))
+    assert found == expected
+    for name in waiting:
+        pulls, others = (world.lake.slice(table(name)).read().drop("limited_seconds") for world in (demo, other))
+        assert others.equals(pulls)
