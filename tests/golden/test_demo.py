@@ -49,6 +49,7 @@ TABLES = (*PRINTED, "agents", f"arena explain {WEEK}", "episode", "journal", "mo
 #: Commands that change a home or do not read one.
 OTHERS = {
     "agents new",
+    "audit",
     "arena admin cancel",
     "arena admin close",
     "arena admin resolve",

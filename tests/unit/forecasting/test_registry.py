@@ -23,7 +23,7 @@ def test_the_built_in_baselines_are_there_under_their_own_names() -> None:
     built_in = forecasters()
     assert {"market-1h", "market-6h", "market-24h", "market-7d", "base-rate", "always-half", "always-no", "random"} <= built_in.keys()
     assert all(name == made.name for name, made in built_in.items())
-    assert {made.kind for made in built_in.values()} == {*KINDS, "language_model"}
+    assert {made.kind for made in built_in.values()} == {*KINDS, "language_model", "tool_model"}
     assert len({made.version for made in built_in.values()}) == len(built_in)
 
 
