@@ -24,7 +24,9 @@ def test_the_built_in_baselines_are_there_under_their_own_names() -> None:
     assert {"market-1h", "market-6h", "market-24h", "market-7d", "base-rate", "always-half", "always-no", "random"} <= built_in.keys()
     assert all(name == made.name for name, made in built_in.items())
     assert {made.kind for made in built_in.values()} == {*KINDS, "language_model", "tool_model"}
-    assert len({made.version for made in built_in.values()}) == len(built_in)
+    # The version of a model with tools contains the digest of its corpus, which the demo generates.
+    plain = [made for made in built_in.values() if made.kind != "tool_model"]
+    assert len({made.version for made in plain}) == len(plain)
 
 
 def test_knowledge_until_a_date_includes_that_day(tmp_path: Path) -> None:
