@@ -159,7 +159,8 @@ class Lake:
         if self.catalog.exists() or self.copies is not None:
             return
         for table in TABLES.values():
-            if any(TEMPORARY not in entry.name for entry in self.storage.files(table.name)):
+            # Another first writer may have created the catalog and written since; files come after the catalog.
+            if any(TEMPORARY not in entry.name for entry in self.storage.files(table.name)) and not self.catalog.exists():
                 raise LakeError(
                     f"opening the lake {self.uri}: it has files but no catalog {self.catalog.where}; restore the catalog from a backup or with "
                     "`bellwether doctor --rebuild`, or set BELLWETHER_HOME to a new folder if another version of Bellwether made the lake"

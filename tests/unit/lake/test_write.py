@@ -131,6 +131,18 @@ def test_writers_under_one_run_id_never_replace_each_others_file(lake: Lake) -> 
     assert lake.manifest(PRICES, DAY) in written
 
 
+def test_two_first_writers_of_a_lake_do_not_take_each_other_for_another_version(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    list_files, other = lake.storage.files, Lake(lake.uri)
+
+    def overtaken(folder: str) -> Any:
+        monkeypatch.undo()
+        other.write(PRICES, DAY, prices(seed=1), run_id="r1")
+        return list_files(PRICES.name)
+
+    monkeypatch.setattr(lake.storage, "files", overtaken)
+    assert lake.write(PRICES, DAY, prices(seed=2), run_id="r2") == lake.manifest(PRICES, DAY)
+
+
 def test_a_stream_holds_one_row_group_in_memory(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bellwether.lake.parquet.BUFFER", 20_000)
     frame = prices(rows=3000)
