@@ -73,7 +73,6 @@ def _score_table(release: str, scores: pl.DataFrame) -> Part:
         "n",
         filters=("Forecaster", "Questions"),
         name="leak-scores",
-        size=50,
     )
 
 
@@ -93,6 +92,5 @@ def _leak_table(release: str, questions: pl.DataFrame, leaks: pl.DataFrame) -> P
         filters=("Kind",),
         search=("Question",),
         name="leaks",
-        size=50,
         empty="No question of this release has a leak.",
     )
