@@ -17,7 +17,7 @@ from bellwether.calibration.forecasts import Bools, Floats, Forecasts
 
 #: Distance from 0 and 1 to which price and forecast are clipped before their logits.
 LOGIT_CLIP = 0.01
-#: Reason why forecasts that equal the price have no value beside it.
+#: Reason of missing values for forecasts that copy the price.
 COPIES = "the forecasts equal the market's prices"
 #: Maximum difference of a copy from the price.
 _EQUAL = 1e-9
@@ -32,8 +32,8 @@ class AddedValue:
     """Terms of N forecasts with prices, from which ratios of weighted sums follow. Create it with `AddedValue.of`.
 
     priced: bool (N,), whether there is a price. gap: forecast minus price, 0 without one. score, curvature: of the regression, direction in which an
-    outcome changes the coefficient, and its second derivative. slope, fitted: coefficient of the forecast's logit, and the fitted probability; a
-    slope of NaN if it does not exist.
+    outcome changes the coefficient, and its second derivative; zeros without a fit. slope, fitted: coefficient of the forecast's logit, and the
+    fitted probability.
     """
 
     forecasts: Forecasts
@@ -48,7 +48,7 @@ class AddedValue:
     def of(cls, forecasts: Forecasts) -> AddedValue:
         """Compute the terms."""
         priced = ~np.isnan(forecasts.market)
-        gap = np.where(priced, forecasts.p - np.where(priced, forecasts.market, 0.0), 0.0)
+        gap = np.where(priced, forecasts.p - forecasts.market, 0.0)
         gap = np.where(np.abs(gap) > _EQUAL, gap, 0.0)
         return cls(forecasts, priced, gap, *_regress(forecasts, priced, gap))
 
@@ -59,15 +59,11 @@ class AddedValue:
 
     def terms(self, y: Floats) -> dict[str, Ratio]:
         """Return the terms of each metric. y: outcomes, float64 (N,), those of the forecasts or possible other ones."""
-        priced, gap, forecasts = self.priced, self.gap, self.forecasts
-        error = np.where(priced, y - np.where(priced, forecasts.market, 0.0), 0.0)
-        profit, cost = bet(forecasts, y)
+        error = np.where(self.priced, y - self.forecasts.market, 0.0)
         return {
-            "encompassing": (self.score * (y - self.fitted) + self.slope * self.curvature, self.curvature)
-            if np.isfinite(self.slope)
-            else (np.zeros(len(y)), np.zeros(len(y))),
-            "pool_weight": (gap * error, np.square(gap)),
-            "paper_return": (profit, cost),
+            "encompassing": (self.score * (y - self.fitted) + self.slope * self.curvature, self.curvature),
+            "pool_weight": (self.gap * error, np.square(self.gap)),
+            "paper_return": bet(self.forecasts, y),
         }
 
     def gain(self, pool_weight: float) -> float:
@@ -94,11 +90,11 @@ def bet(forecasts: Forecasts, y: Floats) -> tuple[Floats, Floats]:
 def _regress(forecasts: Forecasts, priced: Bools, gap: Floats) -> tuple[Floats, Floats, float, Floats]:
     """Fit the outcome to a constant and the logits of price and forecast by Newton's method.
 
-    Returns score, curvature, slope and fitted of `AddedValue`. The forecast's logit is taken as its residual on the constant and the price's, so
+    Returns score, curvature, slope and fitted of `AddedValue`, zeros if the coefficient does not exist. The forecast's logit is taken as its residual on the constant and the price's, so
     that slope = sum (score (y - fitted) + slope curvature) / sum curvature.
     """
     size = len(gap)
-    nothing = np.zeros(size), np.zeros(size), float("nan"), np.zeros(size)
+    nothing = np.zeros(size), np.zeros(size), 0.0, np.zeros(size)
     if not gap.any():
         return nothing
     rows = np.flatnonzero(priced)

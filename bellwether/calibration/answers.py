@@ -109,7 +109,8 @@ class Answers:
         """Return one row per question of the release, in its order, with the forecaster's forecast.
 
         In addition to the columns of `questions`: p and answer (null without a forecast), as_of, market (the latest price at most `MAX_PRICE_AGE`
-        before as_of), sell and buy (proceeds and cost of a contract of yes at its quotes, after the taker fee, in dollars), knowledge_cutoff, could_know (by the row or the cutoff) and days_from_cutoff.
+        before as_of), sell and buy (proceeds and cost of a contract of yes at its quotes, after the taker fee, in dollars), knowledge_cutoff,
+        could_know (by the row or the cutoff) and days_from_cutoff.
         """
         rows = self.combined.filter(pl.col("forecaster") == forecaster)
         cutoff: datetime | None = rows.select(pl.col("cutoff").max()).item() if rows.height else None

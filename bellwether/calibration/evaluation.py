@@ -126,8 +126,8 @@ def evaluate(
 
 def evaluate_forecasts(forecasts: Forecasts, clusters: Clusters | None, asked: int, plan: Inference) -> Scores:
     """Score validated forecasts as `evaluate` does. asked: total number of questions."""
-    values = {name: None if np.isnan(value) else value for name, value in compute_metrics(forecasts, clusters).items()}
     added = AddedValue.of(forecasts)
+    values = {name: None if np.isnan(value) else value for name, value in compute_metrics(forecasts, clusters, added).items()}
     bounds = {} if clusters is None else _intervals(forecasts, added, clusters, plan)
     tests = {} if clusters is None else calibration_tests(forecasts, clusters, plan)
     size = len(forecasts)

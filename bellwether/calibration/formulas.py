@@ -34,13 +34,13 @@ CLIP = 1e-15
 _ROUNDING = 1e-12
 
 
-def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None) -> dict[str, float]:
-    """Compute every metric of `ESTIMATED`; NaN where undefined. clusters: used by debiased terms only."""
+def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None, added: AddedValue | None = None) -> dict[str, float]:
+    """Compute every metric of `ESTIMATED`; NaN where undefined. clusters: used by debiased terms only. added: computed if left out."""
     values = dict.fromkeys(ESTIMATED, float("nan"))
     if not len(forecasts):
         return values
     ordered, sums, weight = SortedForecasts.of(forecasts), sum_bins(forecasts), forecasts.weight
-    added = AddedValue.of(forecasts)
+    added = added or AddedValue.of(forecasts)
     for name, (numerator, denominator) in (metric_terms(forecasts, forecasts.y) | added.terms(forecasts.y)).items():
         whole = (weight * denominator).sum()
         if whole > 0:
