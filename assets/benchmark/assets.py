@@ -18,6 +18,7 @@ from bellwether.questions.release import digest
 from bellwether.report.inputs import ReportInputs, add_registry
 from bellwether.settings import settings
 from bellwether.tables import table
+from bellwether.tables.benchmark import MODEL_KINDS
 from bellwether.tables.schema import external_table
 from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key, site_link
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
@@ -281,7 +282,7 @@ def ranking(
         counts = {"pairs": pairs.height, "differ": pairs.filter(pl.col("p_holm") <= 0.05).height}
         yield dg.MaterializeResult(key("benchmark/comparisons"), counts, value=pairs)
     if key("benchmark/ensembles") in context.selected_asset_keys:
-        members = [name for name in answers["forecaster"].unique().sort() if kinds[name] in ("language_model", "tool_model")]
+        members = [name for name in answers["forecaster"].unique().sort() if kinds[name] in MODEL_KINDS]
         means = score_ensembles(answers, questions_of_release, members, clusters=config.clusters, seed=config.seed)
         yield dg.MaterializeResult(key("benchmark/ensembles"), {"members": len(members)}, value=means)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.calibration.answers import COMBINED
 from bellwether.figures.intervals import difference_cells
 from bellwether.figures.reliability import consistency_bands, diagram_rows
 from bellwether.formatting import rounded_down
@@ -19,6 +20,7 @@ from bellwether.pages.values import finite, leader, number, percent, rank, text,
 from bellwether.site.leaks import leak_parts
 from bellwether.site.paths import download_path, forecaster_path, question_path, release_path
 from bellwether.site.source import SiteSource
+from bellwether.tables.benchmark import MODEL_KINDS
 
 #: Title of all questions of a release, and beginnings of the titles of some of them.
 _WHOLE = "all questions"
@@ -66,11 +68,10 @@ def read_release(source: SiteSource, name: str, colours: dict[str, str]) -> Rele
     scores = source.frame("benchmark/scores", "forecaster", "scope", "metric", "value", "lower", "upper", "n", "reason", release=name)
     forecasts = source.frame("benchmark/forecasts", release=name)
     truth = frames["questions"].select("id", yes=(pl.col("ground_truth") == "yes").cast(pl.Float64))
-    combined = pl.when(pl.col("combine").first() == "median").then(pl.col("p_yes").median()).otherwise(pl.col("p_yes").mean())
     answers = (
         forecasts.group_by("question_id", "forecaster", maintain_order=True)
         .agg(
-            p_yes=combined,
+            p_yes=COMBINED,
             cost=pl.when(pl.col("cost").is_null().any()).then(None).otherwise(pl.col("cost").sum()),
             could_know=pl.col("could_know").any(),
             samples=pl.len(),
@@ -225,7 +226,7 @@ def _calibration(material: ReleaseData) -> list[Part]:
     if not rows:
         return [Note("The warehouse has no reliability diagrams of this release.")]
     ranked = material.board["forecaster"].to_list()
-    language_models = material.board.filter(pl.col("kind").is_in(["language_model", "tool_model"]))["forecaster"].to_list()
+    language_models = material.board.filter(pl.col("kind").is_in(MODEL_KINDS))["forecaster"].to_list()
     rows.sort(key=lambda row: ranked.index(row["name"]) if row["name"] in ranked else len(ranked))
     title = "Reliability diagrams; shaded: where calibrated forecasts would lie"
     return [charts.reliability(title, rows, material.colours, (language_models or ranked)[:3])]

@@ -273,6 +273,9 @@ RELIABILITY = Table(
     version="3",
 )
 
+#: Kinds of forecasters that ask a language model.
+MODEL_KINDS = ("language_model", "tool_model")
+
 _RANKED_METRICS = ("brier", "brier_skill", "skill_vs_market", "pool_weight", "log_loss", "roc_auc", "accuracy")
 
 
