@@ -105,7 +105,7 @@ class Post(FilePart):
 
 
 class _Entry(FilePart):
-    """Entry of a file: a post, or the reason why it is none with a binary question."""
+    """Entry of a file: a post with a binary question, or the reason for leaving it out."""
 
     post: Post | None = None
     reason: str | None = None

@@ -20,8 +20,8 @@ from bellwether.tables.benchmark import HORIZONS, QUESTIONS
 class ForecasterBot(ForecastBot):
     """Bot that asks a forecaster of the registry, without research of its own.
 
-    A model is asked with our prompts, its calls are in the journal, and their costs count against BELLWETHER_BUDGET. Questions of other types than
-    binary are errors.
+    A model is asked with our prompts, its calls are in the journal, and their costs count against BELLWETHER_BUDGET. Only binary
+    questions are accepted.
     """
 
     def __init__(self, forecaster: str, **options: Any) -> None:
@@ -57,7 +57,7 @@ def _refusal(question: MetaculusQuestion) -> BellwetherError:
 
 
 def build_row(question: BinaryQuestion, now: datetime) -> pl.DataFrame:
-    """Build a row of benchmark/questions that is asked as of `now`. Its price is the prediction of the community when the question was loaded."""
+    """Build a row of benchmark/questions with `now` as the time of the forecast, and the community prediction at loading as its price."""
     price = question.community_prediction_at_access_time
     values: dict[str, Any] = {
         "release": VENUE,

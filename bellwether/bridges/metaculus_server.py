@@ -23,7 +23,7 @@ from bellwether.submissions import Submissions, validate_rows
 
 #: Root of the interface below the server's address.
 API_PATH = "/api"
-#: How long before its close a question is asked.
+#: Time of the forecasts before the close.
 HORIZON = "24h"
 
 
@@ -38,7 +38,7 @@ _ANSWERS = TypeAdapter(Annotated[list[_Answer], Field(min_length=1)])
 class Interview:
     """Questions of a release for one bot, and its answers.
 
-    A question is asked as of a day before its close, and an answer is stored as of then.
+    Forecasts are dated a day before the close of their question.
     """
 
     def __init__(
