@@ -296,7 +296,7 @@ class Database:
 
     def _check_or_create(self) -> None:
         self._check_file()
-        if self.path is not None and not (self.path.exists() and self.path.stat().st_size):
+        if self.path is not None and not file_size(self.path):
             self.before_creation()
             self.path.touch(mode=0o600 if self.schema.private else 0o666)
         self._create_tables()
@@ -310,7 +310,7 @@ class Database:
             raise ConfigError(f"{opening}: it is a folder; name a file in {self.schema.setting}")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         log = _log_path(self.path)
-        has_log = log.exists() and log.stat().st_size > 0
+        has_log = file_size(log) > 0
         if self.schema.private:
             _restrict(self.path)
         head = b""
@@ -394,7 +394,7 @@ class Database:
     def _open_file(self, path: Path, *, durable: bool) -> sqlite3.Connection:
         """Open the SQLite file. In a read-only folder without a log it is immutable, since no process can be writing to it."""
         log = _log_path(path)
-        is_fixed = not os.access(path.parent, os.W_OK) and not (log.is_file() and log.stat().st_size)
+        is_fixed = not os.access(path.parent, os.W_OK) and not file_size(log)
         options = "mode=ro&immutable=1" if is_fixed else "mode=rw"
         connection = sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, timeout=self._patience, check_same_thread=False)
         for pragma in (f"synchronous={'FULL' if durable else 'NORMAL'}", f"fullfsync={'ON' if durable else 'OFF'}", "foreign_keys=ON"):
@@ -569,6 +569,14 @@ def _restrict(path: Path) -> None:
 
 def _log_path(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
+
+
+def file_size(path: Path) -> int:
+    """Return the size of a file in bytes; 0 for a missing file. SQLite's log disappears whenever the last process closes the database."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _set_postgres(connection: Any, patience: float) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -190,15 +191,21 @@ def shared_home(folder: Path) -> Path:
 
 
 def copy_home(home: Path, target: Path) -> Path:
-    """Copy a home: Parquet files as hard links, because they are replaced and never changed, and everything else, such as databases, as copies."""
+    """Copy a home that other processes may have open: Parquet files as hard links, because they are replaced and never changed, databases by
+    SQLite's backup, and everything else as copies.
+    """
 
     def copy(source: str, to: str) -> None:
         if source.endswith(".parquet"):
             os.link(source, to)
+        elif source.endswith(".db"):
+            with closing(sqlite3.connect(source)) as database, closing(sqlite3.connect(to)) as own:
+                database.backup(own)
         else:
             shutil.copy2(source, to)
 
-    shutil.copytree(home, target, copy_function=copy, symlinks=True)
+    logs = shutil.ignore_patterns("*.db-wal", "*.db-shm", "*.db-journal")
+    shutil.copytree(home, target, copy_function=copy, ignore=logs, symlinks=True)
     return target
 
 

@@ -16,7 +16,7 @@ import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import RowMapping
 
-from bellwether.database import Database, DatabaseSchema, Transaction, Utc
+from bellwether.database import Database, DatabaseSchema, Transaction, Utc, file_size
 from bellwether.errors import LakeError
 from bellwether.lake.partitions import Partition
 
@@ -134,7 +134,7 @@ class Catalog:
 
     def exists(self) -> bool:
         """Return True unless the catalog is an SQLite file that does not exist yet."""
-        return self.path is None or (self.path.exists() and self.path.stat().st_size > 0)
+        return self.path is None or file_size(self.path) > 0
 
     def create(self) -> None:
         """Create the catalog if it does not exist."""

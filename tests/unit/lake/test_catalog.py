@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -106,6 +107,24 @@ def test_a_catalog_of_another_version_and_a_damaged_one_are_one_clear_error(tmp_
         expected = "the database is not a catalog, it contains the table .other."
     with pytest.raises(BellwetherError, match=expected):
         Lake(str(tmp_path / "lake")).manifests(PRICES)
+
+
+def test_a_log_that_another_process_removes_meanwhile_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, log = Lake(str(tmp_path / "lake")), tmp_path / "lake.catalog.db-wal"
+    lake.write(PRICES, DAY, prices(), run_id="r")
+    log.touch()
+    genuine = Path.stat
+
+    def stat(path: Path, **given: bool) -> os.stat_result:
+        """Look at the log just before the other process closes the database, which removes it."""
+        found = genuine(path, **given)
+        if path == log:
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert Lake(str(tmp_path / "lake")).slice(PRICES).read().equals(prices())
+    assert not log.exists()
 
 
 def test_any_folder_can_contain_a_lake_and_its_catalog(tmp_path: Path) -> None:
