@@ -30,11 +30,7 @@ class LakeResource(dg.ConfigurableResource):
 
     uri: str = Field(description="folder, or URL such as s3://bucket/prefix")
     durable: bool = Field(default=True, description="whether writes to a folder survive a loss of power")
-
-    cache: str | None = Field(default=None, description="folder for copies of files in an object store; one per process when left out")
-
     catalog: str | None = Field(default=None, description="SQLite file of the catalog; next to the lake's folder when left out")
-
     shared: bool = Field(default=False, description="whether the catalog is in the journal's Postgres")
 
     _lake: Lake | None = PrivateAttr(default=None)
@@ -42,17 +38,15 @@ class LakeResource(dg.ConfigurableResource):
     @classmethod
     def of(cls, config: Settings) -> LakeResource:
         """Create the resource from settings."""
-        cache = str(config.world_home / "cache" / "lake") if "://" in config.lake_uri else None
         catalog = None if config.shares_limits else str(config.catalog)
-        return cls(uri=config.lake_uri, durable=config.durable, cache=cache, catalog=catalog, shared=config.shares_limits)
+        return cls(uri=config.lake_uri, durable=config.durable, catalog=catalog, shared=config.shares_limits)
 
     @property
     def lake(self) -> Lake:
         """Lake of the resource."""
         if self._lake is None:
             catalog = settings().catalog if self.shared else Path(self.catalog) if self.catalog else None
-            cache = Path(self.cache) if self.cache else None
-            self._lake = Lake(self.uri, durable=self.durable, cache=cache, catalog=catalog)
+            self._lake = Lake(self.uri, durable=self.durable, catalog=catalog)
         return self._lake
 
 

@@ -24,9 +24,6 @@ from bellwether.settings import settings
 from bellwether.tables import Table
 from bellwether.tables.history import HISTORY, NAMES, STANDINGS
 
-#: Tolerated difference between the clock of a file system and this machine's.
-CLOCK_TOLERANCE = timedelta(seconds=10)
-
 
 @dataclass(frozen=True, slots=True)
 class BuildState:
@@ -84,31 +81,23 @@ def build(lake: Lake, tables: Sequence[Table], draft: Path, *, place: str) -> Bu
 
 
 def check_files(lake: Lake, table: Table) -> list[Manifest]:
-    """Return the manifests of a table, with the damage of missing, damaged and unreadable files, which is also recorded in the catalog.
+    """Return the manifests of a table, with the damage of missing and damaged files, which is also recorded in the catalog.
 
     A file is verified unless a publication has found it intact and, in a folder, its size and time of change are the same since.
     """
     stored, checks = lake.manifests(table), dict[int, str | None]()
-    in_folder = lake.copies is None
-    listed = {entry.name: entry for entry in lake.storage.files(table.name)} if stored and in_folder else {}
     for manifest in stored.values():
-        checked = manifest.checked_at
-        known = checked is not None and manifest.damage is None
-        if checked is not None and in_folder:
-            entry = listed.get(manifest.file)
-            known &= entry is not None and entry.bytes == manifest.bytes and entry.changed < checked - CLOCK_TOLERANCE
-        if manifest.version == table.version and not known:
+        is_known = manifest.checked_at is not None and manifest.damage is None and lake.is_unchanged(manifest, manifest.checked_at)
+        if manifest.version == table.version and not is_known:
             checks[manifest.number] = _find_damage(lake, table, manifest)
     lake.catalog.record_checks(checks, lake.clock())
     return [replace(manifest, damage=checks.get(manifest.number)) for manifest in stored.values()]
 
 
 def _find_damage(lake: Lake, table: Table, manifest: Manifest) -> str | None:
-    """Check the columns and checksum of a file. Return the error's message; None for an intact file."""
+    """Verify the checksum of a file. Return the error's message; None for an intact file."""
     try:
-        if lake.copies is None:
-            lake.verify(manifest)
-        lake.slice_from(table, {manifest.partition: manifest}).check_columns()
+        lake.slice_from(table, {manifest.partition: manifest}).check()
     except LakeError as error:
         return str(error)
     return None

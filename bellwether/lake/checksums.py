@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import BinaryIO
+from pathlib import Path
 
 from bellwether.errors import LakeError
 from bellwether.lake.catalog import Manifest
@@ -25,67 +25,45 @@ _REFERENCE = {
 }
 
 
-def verify_checksum(manifest: Manifest, location: str, file: BinaryIO) -> None:
-    """Raise `LakeError` if the SHA-256 of `file` differs from the manifest's."""
-    sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-    if sha256 != manifest.sha256:
-        raise LakeError(
-            f"verifying {manifest.table}: {location} is damaged: its SHA-256 is {sha256[:8]}…, the catalog's {manifest.sha256[:8]}…; "
-            f"{describe_repair_by_name(manifest.table, manifest.partition)}"
-        )
+def find_damage(path: str | Path, sha256: str) -> str | None:
+    """Compare a local file with its checksum. Returns what is wrong with the file, worded as the end of a sentence; None for an intact file.
 
-
-def missing_file_error(manifest: Manifest, location: str) -> LakeError:
-    """Build the error for a missing file that a manifest names."""
-    return LakeError(f"verifying {manifest.table}: {location} is missing; {describe_repair_by_name(manifest.table, manifest.partition)}")
-
-
-def verify_checksum_once(manifest: Manifest, location: str) -> None:
-    """Verify a local file unless this process has done so since the file's last modification. Raises `LakeError` for a missing or damaged file.
-
-    Files in an object store are skipped: the store has checksums of its own.
+    An intact file is read only once per process and modification.
     """
-    if "://" in location:
-        return
     try:
-        with open(location, "rb") as file:
+        with open(path, "rb") as file:
             stat = os.fstat(file.fileno())
-            identity = (location, stat.st_size, stat.st_mtime_ns, manifest.sha256)
-            if identity not in _sound:
-                verify_checksum(manifest, location, file)
-                _sound.add(identity)
+            identity = (str(path), stat.st_size, stat.st_mtime_ns, sha256)
+            if identity in _sound:
+                return None
+            actual = hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
-        raise missing_file_error(manifest, location) from None
+        return "is missing"
+    if actual != sha256:
+        return f"is damaged: its SHA-256 is {actual[:8]}…, the recorded one is {sha256[:8]}…"
+    _sound.add(identity)
+    return None
 
 
-def is_sound(manifest: Manifest, location: str) -> bool:
-    """Return True if the file exists and has the manifest's checksum. The file is read only once per process and modification."""
-    try:
-        verify_checksum_once(manifest, location)
-    except LakeError:
-        return False
-    return True
+def require_intact(manifest: Manifest, path: str) -> None:
+    """Raise `LakeError` with advice if the local file of a partition is missing or damaged. The file is read as by `find_damage`."""
+    if damage := find_damage(path, manifest.sha256):
+        raise LakeError(f"reading {manifest.table}: {path} {damage}; {describe_repair(manifest.table, manifest.partition)}")
 
 
-def describe_repair(table: Table, partition: Partition) -> str:
-    """Return advice on restoring a partition, worded as the end of an error message."""
+def describe_repair(name: str, partition: Partition) -> str:
+    """Return advice on restoring a partition, worded as the end of an error message. name: of its table, which this version may not know."""
     of = "/".join(partition)
-    if table in HISTORY:
-        return f"restore the file from a backup, or delete the lake's folder {table.name}: the next publication starts without it"
-    if table is QUESTIONS:
+    if name in {table.name for table in HISTORY}:
+        return f"restore the file from a backup, or delete the lake's folder {name}: the next publication starts without it"
+    if name == QUESTIONS.name:
         return f"restore the file from a backup: the questions of {of} are not drawn again"
-    command = _repair_command(table, partition)
+    command = _repair_command(TABLES[name], partition) if name in TABLES else None
     if command is None:
-        return f"materialize {table.name}{f', partition {of},' if of else ''} again in the UI"
-    if table.name.startswith("arena/") and partition:
+        return f"materialize {name}{f', partition {of},' if of else ''} again in the UI"
+    if name.startswith("arena/") and partition:
         return f"{command} restores it where the week was reconstructed; otherwise restore the file from a backup"
     return f"{command} restores it"
-
-
-def describe_repair_by_name(name: str, partition: Partition) -> str:
-    """Return advice on restoring a partition. name: of a table that this version of the code may not know."""
-    declared = next((table for table in HISTORY if table.name == name), TABLES.get(name))
-    return describe_repair(declared, partition) if declared else "materialize that partition again"
 
 
 def _repair_command(table: Table, partition: Partition) -> str | None:

@@ -142,7 +142,7 @@ def select_statement(table: Table, files: tuple[str, ...]) -> str:
 
 
 def add_input(connection: duckdb.DuckDBPyConnection, name: str, rows: Slice | pl.DataFrame) -> None:
-    """Make `rows` readable in SQL under `name`. Raises `LakeError` for files that are damaged or have other columns than declared."""
+    """Make `rows` readable in SQL under `name`. Raises `LakeError` for a damaged file."""
     if isinstance(rows, pl.DataFrame):
         connection.register(name, rows.to_arrow())
         return

@@ -22,15 +22,17 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.files import locked
 from bellwether.lake import parquet, partitions
 from bellwether.lake.catalog import Catalog, Manifest
-from bellwether.lake.checksums import describe_repair, is_sound, missing_file_error, verify_checksum
+from bellwether.lake.checksums import describe_repair, find_damage, require_intact
 from bellwether.lake.local_copies import Copies
 from bellwether.lake.partitions import Partition
 from bellwether.lake.slices import Slice
 from bellwether.lake.storage import TEMPORARY, StorageEntry, VacuumResult, open_storage, require_grace_period
-from bellwether.settings import Settings
+from bellwether.settings import Settings, settings
 from bellwether.tables import TABLES, Table
 from bellwether.tables.history import HISTORY
 
+#: Tolerated difference between the clock of a file system and this machine's.
+_CLOCK_TOLERANCE = timedelta(seconds=10)
 #: Up to this number, partitions are queried by name; for more, the whole table is.
 _FEW = 64
 
@@ -53,7 +55,7 @@ class Lake:
         clock: current time in UTC, for times of writing.
         copies: local copies of files in an object store; None for a folder.
         durable: whether writes to a folder survive a power failure; see `Settings.durable`.
-        cache: folder of the local copies; see `bellwether.lake.local_copies`.
+        cache: folder of the local copies; by default that of the settings.
         catalog: SQLite file or Postgres URL of the catalog; by default the file next to the lake's folder.
     """
 
@@ -68,7 +70,8 @@ class Lake:
     ) -> None:
         self.storage = open_storage(uri, durable=durable)
         self.clock = clock
-        self.copies = Copies(self.storage, cache) if "://" in self.storage.uri else None
+        stores_objects = "://" in self.storage.uri
+        self.copies = Copies(self.storage, cache or settings().cache_path / "lake") if stores_objects else None
         if catalog is None and self.copies is not None:
             raise ConfigError(f"opening the lake {uri}: a lake in an object store needs a place for its catalog")
         self.catalog = Catalog(catalog or Path(f"{self.storage.uri}{CATALOG}"), self.storage.uri, durable=durable)
@@ -76,8 +79,7 @@ class Lake:
     @classmethod
     def of(cls, config: Settings) -> Self:
         """Open the lake of the settings."""
-        cache = config.world_home / "cache" / "lake" if "://" in config.lake_uri else None
-        return cls(config.lake_uri, durable=config.durable, cache=cache, catalog=config.catalog)
+        return cls(config.lake_uri, durable=config.durable, cache=config.cache_path / "lake", catalog=config.catalog)
 
     @property
     def uri(self) -> str:
@@ -237,30 +239,31 @@ class Lake:
             theirs = manifests[outdated[0]].version
             raise LakeError(
                 f"reading {table.name}: {_describe_partitions(outdated)} was written by version {theirs} of the table's rules, this code has version "
-                f"{table.version}; {describe_repair(table, outdated[0])}"
+                f"{table.version}; {describe_repair(table.name, outdated[0])}"
             )
         files = tuple(self.storage.location(manifest.file) for manifest in manifests.values())
         return Slice(table, tuple(manifests.values()), files, self.copies)
 
     def verify(self, manifest: Manifest) -> None:
-        """Raise `LakeError` if the file of `manifest` is missing or has another checksum."""
-        location = self.storage.location(manifest.file)
-        try:
-            if self.copies is not None:
-                self.copies.verify(manifest)
-                return
-            with self.storage.open(manifest.file) as file:
-                verify_checksum(manifest, location, file)
-        except FileNotFoundError:
-            raise missing_file_error(manifest, location) from None
-
-    def local(self, manifest: Manifest) -> str:
-        """Return the local path of the manifest's file. A file in an object store is copied and verified first."""
-        return self.copies.local([manifest])[0] if self.copies is not None else self.storage.location(manifest.file)
+        """Raise `LakeError` if the file of `manifest` is missing or has another checksum. A file in an object store is downloaded again."""
+        if self.copies is not None:
+            self.copies.verify(manifest)
+        else:
+            require_intact(manifest, self.storage.location(manifest.file))
 
     def is_sound(self, manifest: Manifest) -> bool:
         """Return True if the file of `manifest` exists and has the recorded checksum. Always True in an object store, without verification."""
-        return is_sound(manifest, self.storage.location(manifest.file))
+        return self.copies is not None or find_damage(self.storage.location(manifest.file), manifest.sha256) is None
+
+    def is_unchanged(self, manifest: Manifest, since: datetime) -> bool:
+        """Return True if the file exists with the recorded size and was not changed, copied or moved since a time (UTC). Always True in an object store."""
+        if self.copies is not None:
+            return True
+        try:
+            stat = os.stat(self.storage.location(manifest.file))
+        except FileNotFoundError:
+            return False
+        return stat.st_size == manifest.bytes and stat.st_ctime < (since - _CLOCK_TOLERANCE).timestamp()
 
     def vacuum(
         self, older_than: timedelta, *, tables: Iterable[Table] = (*TABLES.values(), *HISTORY), keep: Collection[str] = ()

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import polars as pl
 
-from bellwether.errors import LakeError, SchemaError
+from bellwether.errors import SchemaError
 from bellwether.lake import partitions
-from bellwether.lake.checksums import describe_repair
 from bellwether.lake.partitions import Partition
 from bellwether.lake.storage import writing
 from bellwether.tables import Table
@@ -214,34 +213,6 @@ def _latest_known_at(frame: pl.DataFrame) -> datetime | None:
 def scan(files: Sequence[str], schema: pl.Schema | None = None) -> pl.LazyFrame:
     """Scan exactly these local files, without interpreting glob patterns or folder names."""
     return pl.scan_parquet(list(files), schema=schema, glob=False, hive_partitioning=False)
-
-
-def check_columns(table: Table, partition: Partition, path: str, location: str) -> None:
-    """Raise `LakeError` if a file is missing, damaged, or has other columns than declared.
-    path: local file; location: its name in the lake, for the message.
-    """
-    try:
-        schema = scan([path]).collect_schema()
-    except FileNotFoundError:
-        damage = "the file is missing although the catalog names it"
-    except (OSError, pl.exceptions.PolarsError) as error:
-        damage = f"it is not a complete Parquet file ({error})"
-    else:
-        if schema == table.schema:
-            return
-        damage = f"its columns differ from the declaration: {_describe_difference(table.schema, schema)}"
-    raise LakeError(f"reading {location}: {damage}; {describe_repair(table, partition)}")
-
-
-def _describe_difference(declared: pl.Schema, stored: pl.Schema) -> str:
-    """Describe which columns or dtypes of a file differ from the declaration."""
-    for name, dtype in declared.items():
-        if name not in stored:
-            return f"{name} is missing, declared {dtype}"
-        if stored[name] != dtype:
-            return f"{name} is {stored[name]}, declared {dtype}"
-    extra = [name for name in stored if name not in declared]
-    return f"{extra[0]} is not declared" if extra else "they are in another order"
 
 
 def release_memory(processed: int) -> None:

@@ -10,7 +10,7 @@ import polars as pl
 from bellwether.errors import LakeError
 from bellwether.lake import parquet
 from bellwether.lake.catalog import Manifest
-from bellwether.lake.checksums import describe_repair, is_sound, verify_checksum_once
+from bellwether.lake.checksums import find_damage, require_intact
 from bellwether.lake.local_copies import Copies
 from bellwether.lake.partitions import Partition
 from bellwether.tables import Table
@@ -42,21 +42,11 @@ class Slice:
         return self.files if self.copies is None else self.copies.local(self.manifests)
 
     def check(self) -> tuple[str, ...]:
-        """Verify columns and checksum of each file, and return local paths. Raises `LakeError` for a missing file, wrong columns or a wrong checksum.
-
-        Each file is verified once per process.
-        """
-        files = self.check_columns()
-        for file, manifest in zip(files, self.manifests, strict=True):
-            verify_checksum_once(manifest, file)
-        return files
-
-    def check_columns(self) -> tuple[str, ...]:
-        """Verify the columns of each file by its footer, and return local paths. Raises `LakeError` for a missing file or wrong columns."""
-        files = self.local()
-        for path, location, manifest in zip(files, self.files, self.manifests, strict=True):
-            parquet.check_columns(self.table, manifest.partition, path, location)
-        return files
+        """Verify the checksum of each file, once per process, and return local paths. Raises `LakeError` for a missing or damaged file."""
+        if self.copies is None:
+            for file, manifest in zip(self.files, self.manifests, strict=True):
+                require_intact(manifest, file)
+        return self.local()
 
     def exclude(self, partitions: Collection[Partition]) -> Slice:
         """Return a slice without these partitions."""
@@ -69,9 +59,10 @@ class Slice:
 
     def damaged(self) -> frozenset[Partition]:
         """Return the partitions whose file is missing or damaged. Each file is verified once per process; files in an object store are not verified."""
-        return frozenset(
-            manifest.partition for manifest, file in zip(self.manifests, self.files, strict=True) if not is_sound(manifest, file)
-        )
+        if self.copies is not None:
+            return frozenset()
+        pairs = zip(self.manifests, self.files, strict=True)
+        return frozenset(manifest.partition for manifest, file in pairs if find_damage(file, manifest.sha256))
 
     def scan(self) -> pl.LazyFrame:
         """Return a lazy frame of the rows, with the declared columns even if there are no files. Raises the errors of `check`."""
@@ -91,16 +82,10 @@ class Slice:
         return self.query(lambda rows: rows)
 
     def query(self, build: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.DataFrame:
-        """Return the result of the lazy query that `build` makes from the rows. Raises `LakeError` that names a damaged file."""
+        """Return the result of the lazy query that `build` makes from the rows. Raises `LakeError` that names a damaged file, and for files with
+        other columns than declared.
+        """
         try:
             return build(self.scan()).collect()
         except (OSError, pl.exceptions.PolarsError) as error:
-            raise LakeError(f"reading {self.table.name}: {self._damage(error)}") from error
-
-    def _damage(self, error: Exception) -> str:
-        for path, location, manifest in zip(self.local(), self.files, self.manifests, strict=True):
-            try:
-                parquet.scan([path]).collect()
-            except (OSError, pl.exceptions.PolarsError) as own:
-                return f"{location} is damaged ({own}); {describe_repair(self.table, manifest.partition)}"
-        return str(error)
+            raise LakeError(f"reading {self.table.name}: {error}") from error

@@ -7,7 +7,7 @@ import re
 import click
 import polars as pl
 
-from bellwether.lake.checksums import describe_repair, describe_repair_by_name
+from bellwether.lake.checksums import describe_repair
 from bellwether.lake.meta import build_dictionary
 from bellwether.tables import TABLES, Column, Table
 from bellwether.tables.schema import TEXT
@@ -78,12 +78,10 @@ def test_text_stays_in_its_cell() -> None:
 
 def test_the_command_that_restores_a_partition_exists() -> None:
     for declared in TABLES.values():
-        text = describe_repair(declared, tuple(PARTS[name] for name in declared.partitioned_by))
+        text = describe_repair(declared.name, tuple(PARTS[name] for name in declared.partitioned_by))
         commands = re.findall(r"`bellwether ([^`]*)`", text)
         for command in commands:
             parse(re.sub("DAY|WEEK", "2026-06-01", command).split())
         assert commands or text.endswith("in the UI") or "from a backup" in text, declared.name
-    assert "otherwise restore the file from a backup" in describe_repair_by_name("arena/decisions", ("2026-05-31",))
-    assert describe_repair_by_name("benchmark/questions", ("sandbox-2026",)).startswith("restore the file from a backup"), (
-        "never drawn again"
-    )
+    assert "otherwise restore the file from a backup" in describe_repair("arena/decisions", ("2026-05-31",))
+    assert describe_repair("benchmark/questions", ("sandbox-2026",)).startswith("restore the file from a backup"), "never drawn again"

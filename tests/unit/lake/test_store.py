@@ -75,7 +75,7 @@ def test_torn_bodies_are_read_again(lake: Lake, other: Lake, s3_server: S3Server
 def test_a_body_that_is_always_torn_is_an_error_and_no_rows(lake: Lake, other: Lake, s3_server: S3Server) -> None:
     fill(lake, 1)
     s3_server.fault = lambda environ, serve: truncate_body(serve(), silently=True) if environ["PATH_INFO"].endswith(".parquet") else None
-    with pytest.raises(LakeError, match=r"s3://.*r1.parquet is damaged"):
+    with pytest.raises(LakeError, match=r"reading s3://.*r1.parquet: the file is damaged"):
         other.slice(PRICES).read()
     s3_server.fault = None
     assert list(lake.manifests(PRICES)) == days(1)
