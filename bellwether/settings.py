@@ -30,14 +30,6 @@ class World(StrEnum):
     LIVE = "live"
 
 
-class Channel(StrEnum):
-    """Way by which alarms are sent to operators."""
-
-    LOG = "log"
-    WEBHOOK = "webhook"
-    EMAIL = "email"
-
-
 class Fleet(StrEnum):
     """Launcher of runs in a deployment on several machines."""
 
@@ -156,17 +148,7 @@ class Settings(BaseSettings):
         default=2000, ge=0, description="most markets per day for which candles are pulled, chosen by a stable hash; 0 pulls none"
     )
 
-    notify: Annotated[tuple[Channel, ...], NoDecode] = Field(
-        default=(Channel.LOG,), description="channels of alarms, comma-separated: log, webhook, email; empty for none"
-    )
     notify_webhook: SecretStr | None = Field(default=None, description="address to which alarms are posted as JSON; secret")
-    notify_smtp: str | None = Field(
-        default=None, description="mail server: smtp://host:587, with TLS if it offers that, or smtps://host:465"
-    )
-    notify_smtp_user: str | None = Field(default=None, description="user of the mail server; none: no login")
-    notify_smtp_password: SecretStr | None = Field(default=None, description="password of that user, sent only over TLS")
-    notify_from: str | None = Field(default=None, description="sender of alarms by e-mail")
-    notify_to: Annotated[tuple[str, ...], NoDecode] = Field(default=(), description="receivers of alarms by e-mail, comma-separated")
     keep_runs_days: int = Field(
         default=60,
         ge=1,
@@ -181,7 +163,7 @@ class Settings(BaseSettings):
             return f"{value}T00:00:00Z"
         return value
 
-    @field_validator("venues", "models", "notify", "notify_to", mode="before")
+    @field_validator("venues", "models", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
         """Split a text with commas into a list."""

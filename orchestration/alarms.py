@@ -7,16 +7,17 @@ Concept: https://docs.dagster.io/guides/automate/run-status-sensors
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 
 import dagster as dg
 
 from bellwether.arena.checks import LAKE_CHECKS
 from bellwether.checks.rule import LakeCheck, Observation
 from bellwether.lake import Lake
-from bellwether.notify import Alarm, NotDelivered, Notifier, notifiers, notify
-from bellwether.settings import Channel, settings
+from bellwether.notify import Alarm, NotDelivered, notify
+from bellwether.settings import settings
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START
 from orchestration.run_priority import COMMAND, LAUNCHED_BY
 from orchestration.steps import failure_reason
@@ -65,7 +66,7 @@ def is_reported(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     name="alert_failures",
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Alarms once when a run fails, until a run of the same job and partition succeeds. BELLWETHER_NOTIFY names the channels.",
+    description="Alarms once when a run fails, until a run of the same job and partition succeeds.",
 )
 def alert_failures(context: dg.RunFailureSensorContext) -> None:
     """Send one alarm per incident. If an alarm cannot be delivered, the tick fails, and the next failure of the same subject sends the alarm."""
@@ -85,20 +86,20 @@ def alert_failures(context: dg.RunFailureSensorContext) -> None:
     )
     advice = "It is retried automatically." if run.tags.get(_WILL_RETRY) == "true" else "Fix the cause, then run it again."
     alarm = Alarm(f"run/{run_subject(run)}", f"{run_subject(run)} failed", f"{why}\n{advice}\n\nRun {run.run_id}", at, str(config.world))
-    notify(alarm, notifiers(config))
+    notify(alarm, config)
     context.instance.add_run_tags(run.run_id, {REPORTED: at.isoformat()})
 
 
 def report_stuck(
     observations: Mapping[LakeCheck, Observation],
     reported: Mapping[str, list[str]],
-    channels: Mapping[Channel, Notifier],
+    send: Callable[[Alarm], None],
     world: str,
     at: datetime,
 ) -> tuple[dict[str, list[str]], list[str]]:
     """Send an alarm for each failed check that names subjects, such as weeks or markets, that were not reported before.
 
-    reported: reported subjects by check. Returns their new state, and the reasons of undelivered alarms, which are sent again next time. A subject
+    reported: reported subjects by check. send: delivers an alarm, or raises `NotDelivered`. Returns their new state, and the reasons of undelivered alarms, which are sent again next time. A subject
     that recovers is removed, so that it is reported when it fails again.
     """
     stuck_subjects: dict[str, list[str]] = {}
@@ -111,7 +112,7 @@ def report_stuck(
             text = f"{observation.found}\n\nNew: {', '.join(new[:_NAMED])}{more}"
             alarm = Alarm(f"{check.table}/{check.name}/{new[0]}", f"{check.table}: check failed: {check.description}", text, at, world)
             try:
-                notify(alarm, channels)
+                send(alarm)
             except NotDelivered as error:
                 problems.append(str(error))
                 subjects -= set(new)
@@ -138,7 +139,7 @@ def alert_stuck_arena(context: dg.SensorEvaluationContext, lake: LakeResource) -
     config = settings()
     reported = json.loads(context.cursor) if context.cursor else {}
     observations = {check: evaluate_check(check, lake.lake, config.now(), reported.get(check.name, ())) for check in LAKE_CHECKS}
-    subjects, problems = report_stuck(observations, reported, notifiers(config), str(config.world), datetime.now(UTC))
+    subjects, problems = report_stuck(observations, reported, partial(notify, config=config), str(config.world), datetime.now(UTC))
     context.update_cursor(json.dumps(subjects))
     # A failed tick would lose the cursor and repeat alarms.
     if problems:

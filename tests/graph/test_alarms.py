@@ -13,7 +13,7 @@ import pytest
 from bellwether.checks.rule import LakeCheck, Observation
 from bellwether.lake import Lake
 from bellwether.notify import Alarm, NotDelivered
-from bellwether.settings import Channel, settings
+from bellwether.settings import Settings, settings
 from bellwether.tables import table
 from orchestration import alarms
 from orchestration.alarms import alert_failures, alert_stuck_arena, evaluate_check, report_stuck, run_subject
@@ -48,16 +48,16 @@ class Operators:
         self.alarms: list[Alarm] = []
         self.away = False
 
-    def __call__(self, alarm: Alarm) -> None:
+    def __call__(self, alarm: Alarm, config: Settings | None = None) -> None:
         if self.away:
-            raise NotDelivered("nobody answers", again=False)
+            raise NotDelivered(f"alarming {alarm.subject!r}: nobody answers", again=False)
         self.alarms.append(alarm)
 
 
 @pytest.fixture
 def operators(monkeypatch: pytest.MonkeyPatch) -> Operators:
     found = Operators()
-    monkeypatch.setattr(alarms, "notifiers", lambda config: {Channel.WEBHOOK: found})
+    monkeypatch.setattr(alarms, "notify", found)
     return found
 
 
@@ -167,7 +167,7 @@ def _left(*weeks: str) -> dict[LakeCheck, Observation]:
 def test_each_stuck_week_alarms_once_and_again_after_it_was_well(operators: Operators) -> None:
     told: dict[str, list[str]] = {}
     for weeks in ((), ("w1",), ("w1",), ("w1", "w2", "w3"), ("w2",), ("w1", "w2"), ()):
-        told, problems = report_stuck(_left(*weeks), told, {Channel.LOG: operators}, "live", AT)
+        told, problems = report_stuck(_left(*weeks), told, operators, "live", AT)
         assert problems == []
     assert [one.body.splitlines()[-1] for one in operators.alarms] == ["New: w1", "New: w2, w3", "New: w1"]
     assert told == {"decisions_are_finished": []}
@@ -175,10 +175,10 @@ def test_each_stuck_week_alarms_once_and_again_after_it_was_well(operators: Oper
 
 def test_a_stuck_week_that_was_not_delivered_is_told_at_the_next_tick(operators: Operators) -> None:
     operators.away = True
-    told, problems = report_stuck(_left("w1"), {}, {Channel.LOG: operators}, "live", AT)
+    told, problems = report_stuck(_left("w1"), {}, operators, "live", AT)
     assert (told, len(problems)) == ({"decisions_are_finished": []}, 1)
     operators.away = False
-    assert report_stuck(_left("w1"), told, {Channel.LOG: operators}, "live", AT) == ({"decisions_are_finished": ["w1"]}, [])
+    assert report_stuck(_left("w1"), told, operators, "live", AT) == ({"decisions_are_finished": ["w1"]}, [])
     assert len(operators.alarms) == 1
 
 
@@ -190,7 +190,7 @@ def test_a_check_that_cannot_be_evaluated_is_an_incident_and_stops_no_other(oper
     told: dict[str, list[str]] = {"broken": ["w0"]}
     for _ in range(2):
         asked = {one: evaluate_check(one, Lake("/nowhere"), AT, told.get(one.name, ())) for one in (broken,)}
-        told, _ = report_stuck({**asked, **_left("w1")}, told, {Channel.LOG: operators}, "live", AT)
+        told, _ = report_stuck({**asked, **_left("w1")}, told, operators, "live", AT)
     assert told == {"broken": ["broken cannot be evaluated", "w0"], "decisions_are_finished": ["w1"]}
     assert len(operators.alarms) == 2
     assert "This check cannot be evaluated: ValueError: File out of specification" in operators.alarms[0].body
