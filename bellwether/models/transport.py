@@ -368,21 +368,18 @@ def _restore_fields(answer: Any, body: Any) -> None:
 
 
 def _classify_exception(call: ModelCall, exchange: _Exchange, error: Exception) -> AttemptResult:
-    """Build the result of a call from an exception, if no response was recorded."""
+    """Build the result of a call that LiteLLM refused itself, or could not send."""
     model, secret = call.model, call.endpoint.api_key
     unsent = _connection_error(error)
     if unsent is not None:
         outcome = Outcome.TIMEOUT if isinstance(unsent, httpx.TimeoutException) else Outcome.PROVIDER_ERROR
         where = call.endpoint.api_base or provider_name(model.provider)
         return build_unreachable_result(model, where, describe_cause(unsent), exchange.raw, outcome=outcome, secret=secret)
-    headers = _lower_names(getattr(error, "litellm_response_headers", None) or {})
-    status = getattr(error, "status_code", None)
-    if status == 408 or isinstance(error, httpx.TimeoutException):
-        return build_lost_result(model, Outcome.TIMEOUT, _provider_message(error), exchange.raw, secret=secret)
-    if headers or (isinstance(status, int) and 400 <= status < 500):
-        raw = RawReply(status if isinstance(status, int) else 500, headers, _error_body(error), exchange.raw.latency_ms)
-        return classify(model, raw, secret=secret)
-    return build_lost_result(model, Outcome.PROVIDER_ERROR, f"no whole answer: {_provider_message(error)}", exchange.raw, secret=secret)
+    message, status = _WRAPPING.sub("", str(error).partition("\nTraceback")[0], count=1), getattr(error, "status_code", None)
+    if isinstance(status, int) and 400 <= status < 500:
+        stated = {"message": message.encode("utf-8", "replace").decode(), "type": type(error).__name__}
+        return classify(model, RawReply(status, body=orjson.dumps({"error": stated})), secret=secret)
+    return build_lost_result(model, Outcome.PROVIDER_ERROR, f"no whole answer: {message}", exchange.raw, secret=secret)
 
 
 def _connection_error(error: BaseException | None) -> BaseException | None:
@@ -391,23 +388,6 @@ def _connection_error(error: BaseException | None) -> BaseException | None:
     while error is not None and not isinstance(error, unsent):
         error = error.__cause__ or error.__context__
     return error
-
-
-def _provider_message(error: Exception) -> str:
-    """Return the message of an exception without the text that LiteLLM adds to the provider's message."""
-    return _WRAPPING.sub("", str(error).partition("\nTraceback")[0].partition(" Handle with `litellm")[0], count=1)
-
-
-def _error_body(error: Exception) -> bytes:
-    """Return a JSON body with the error of an exception: the provider's own object if it is complete, otherwise one built from the message."""
-    carried = getattr(error, "body", None)
-    if isinstance(carried, Mapping):
-        return orjson.dumps({"error": carried}, default=str)
-    message = _provider_message(error)
-    quoted = message[message.find("{") :].encode("utf-8", "replace")
-    if isinstance(decode_body(quoted), Mapping):
-        return quoted
-    return orjson.dumps({"error": {"message": message.encode("utf-8", "replace").decode(), "type": type(error).__name__}})
 
 
 def _lower_names(headers: Mapping[Any, Any]) -> dict[str, str]:
