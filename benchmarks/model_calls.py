@@ -18,10 +18,10 @@ from typing import Any, Self
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
-from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import Answer, Limits, ModelClient
 from bellwether.models.keys import SANDBOX_KEY, Endpoint
 from bellwether.models.model import Model
+from bellwether.models.response import AttemptResult
 from bellwether.models.transport import ModelCall
 
 CALLS = 2_000

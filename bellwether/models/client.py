@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -34,11 +34,11 @@ from bellwether.journal import (
 from bellwether.journal.journal import this_process
 from bellwether.journal.limits import renewing
 from bellwether.journal.records import Records
-from bellwether.models.attempt_outcomes import AttemptResult, NextStep, decide_next_step
+from bellwether.journal.values import NO_USAGE, NOT_STATED, Served
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
 from bellwether.models.prices import compute_max_cost
-from bellwether.models.response import Answer, Message, NoAnswer, read_reply
+from bellwether.models.response import AttemptResult, Ending, Message, NextStep, ToolCall, decide_next_step, parse_ending, read_reply
 from bellwether.models.scheduler import Limits, ModelStats, Rates, Retry, RetryCounter, Scheduler, Stopped
 from bellwether.models.transport import ModelCall, ProviderWire, Wire
 
@@ -73,6 +73,74 @@ def build_request(
 ) -> Request:
     """Build the request of a call, from which its key in the journal is computed. Arguments are those of `ModelClient.ask`."""
     return Request(journal_model_name(model), messages, purpose, {**model.request_parameters, **(parameters or {})}, scope, sample)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A model's answer, as stored in the journal.
+
+    Attributes:
+        key: of the call.
+        content: the answer's text; "" if the model only calls tools.
+        reasoning: its reasoning, if the provider shows it.
+        finish_reason: why it stopped, in the provider's spelling; see `ended`.
+        usage, latency_ms: of the attempt with the answer.
+        attempts: the number of that attempt, from 1.
+        spent: usage of all attempts of the call, including failed ones; a sum is None if any part is unknown.
+        reused: whether it was taken from the journal without payment.
+        tool_calls: tools that the model calls.
+        thoughts: fields that the provider requires back in the message with these calls.
+        served: served model, as stated by the response.
+    """
+
+    key: CallKey
+    content: str
+    reasoning: str | None = field(default=None, repr=False)
+    finish_reason: str | None = None
+    usage: Usage = NO_USAGE
+    latency_ms: int | None = None
+    attempts: int = 1
+    reused: bool = False
+    tool_calls: tuple[ToolCall, ...] = ()
+    thoughts: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    spent: Usage = NO_USAGE
+    served: Served = NOT_STATED
+
+    @property
+    def ended(self) -> bool:
+        """True if the model itself ended the text; False if a limit cut it, or if the finish reason is unknown."""
+        return parse_ending(self.finish_reason) is Ending.NORMAL
+
+    @property
+    def cut(self) -> bool:
+        """True if a limit ended the text, according to the finish reason."""
+        return parse_ending(self.finish_reason) is Ending.CUT
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """A call without an answer, and the reason.
+
+    Attributes:
+        key: of the call.
+        outcome, reason: of the last attempt.
+        attempts, usage: of all its attempts so far, in this run and earlier ones.
+        final: whether the failure is final; otherwise the next run retries the call.
+        reused: whether the final failure was taken from the journal.
+    """
+
+    key: CallKey
+    outcome: Outcome
+    reason: str
+    attempts: int
+    usage: Usage = NO_USAGE
+    final: bool = False
+    reused: bool = False
+
+    @property
+    def without_text(self) -> bool:
+        """True if the model responded without usable text (empty, or reasoning only), so that another request may bring it."""
+        return self.final and self.outcome in (Outcome.MALFORMED, Outcome.TRUNCATION)
 
 
 @dataclass(frozen=True, slots=True)

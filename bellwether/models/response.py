@@ -1,6 +1,6 @@
-"""Parser of model responses in OpenAI's forms (chat completions, also as a stream of events, and Responses), and the answers returned to callers.
+"""Parser of model responses in OpenAI's forms (chat completions, also as a stream of events, and Responses), and the result of an attempt.
 
-Any body can be parsed; faults are described, not raised.
+Any body can be parsed; faults are described, not raised. Failures are classified in failures.py.
 """
 
 from __future__ import annotations
@@ -8,23 +8,39 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from bellwether.journal.request import CallKey
-from bellwether.journal.values import NO_USAGE, NOT_STATED, Outcome, Served, Usage
-from bellwether.models.prices import NO_TOKENS, Tokens
-from bellwether.registry.model_names import is_requested
-from bellwether.untrusted_text import redact
+from bellwether.journal.values import Outcome, Reply, Served, Usage
+from bellwether.models.failures import (
+    SHORTEST_SECRET,
+    Classification,
+    ProviderError,
+    Stop,
+    classify_error,
+    classify_failure,
+    classify_redirect,
+    retry_after,
+    tidy_reason,
+)
+from bellwether.models.prices import NO_TOKENS, UNBILLED, Tokens, build_usage
+
+if TYPE_CHECKING:
+    from bellwether.models.model import Model
 
 _THOUGHT = re.compile(r"\s*<(think|thinking)>")
 _LARGEST = 2**62
 #: Fields sent back within a turn of tool calls: reasoning (DeepSeek, Moonshot; OpenRouter; Anthropic) and signatures of calls (Google).
 _THOUGHTS = ("reasoning_content", "reasoning_details", "thinking_blocks")
 _SIGNATURES = ("extra_content", "provider_specific_fields")
+#: Providers that charge only for successful responses (Google's billing pages; OpenRouter's zero completion insurance).
+_CHARGES_SUCCESS_ONLY = frozenset({"gemini", "vertex_ai", "openrouter"})
+_REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id", "cf-ray")
+#: Maximum characters of a name that a response states.
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,77 +303,6 @@ def parse_ending(reason: str | None) -> Ending:
     return _ENDINGS.get(name, Ending.UNKNOWN)
 
 
-# --- answers --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A model's answer, as stored in the journal.
-
-    Attributes:
-        key: of the call.
-        content: the answer's text; "" if the model only calls tools.
-        reasoning: its reasoning, if the provider shows it.
-        finish_reason: why it stopped, in the provider's spelling; see `ended`.
-        usage, latency_ms: of the attempt with the answer.
-        attempts: the number of that attempt, from 1.
-        spent: usage of all attempts of the call, including failed ones; a sum is None if any part is unknown.
-        reused: whether it was taken from the journal without payment.
-        tool_calls: tools that the model calls.
-        thoughts: fields that the provider requires back in the message with these calls.
-        served: served model, as stated by the response.
-    """
-
-    key: CallKey
-    content: str
-    reasoning: str | None = field(default=None, repr=False)
-    finish_reason: str | None = None
-    usage: Usage = NO_USAGE
-    latency_ms: int | None = None
-    attempts: int = 1
-    reused: bool = False
-    tool_calls: tuple[ToolCall, ...] = ()
-    thoughts: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    spent: Usage = NO_USAGE
-    served: Served = NOT_STATED
-
-    @property
-    def ended(self) -> bool:
-        """True if the model itself ended the text; False if a limit cut it, or if the finish reason is unknown."""
-        return parse_ending(self.finish_reason) is Ending.NORMAL
-
-    @property
-    def cut(self) -> bool:
-        """True if a limit ended the text, according to the finish reason."""
-        return parse_ending(self.finish_reason) is Ending.CUT
-
-
-@dataclass(frozen=True, slots=True)
-class NoAnswer:
-    """A call without an answer, and the reason.
-
-    Attributes:
-        key: of the call.
-        outcome, reason: of the last attempt.
-        attempts, usage: of all its attempts so far, in this run and earlier ones.
-        final: whether the failure is final; otherwise the next run retries the call.
-        reused: whether the final failure was taken from the journal.
-    """
-
-    key: CallKey
-    outcome: Outcome
-    reason: str
-    attempts: int
-    usage: Usage = NO_USAGE
-    final: bool = False
-    reused: bool = False
-
-    @property
-    def without_text(self) -> bool:
-        """True if the model responded without usable text (empty, or reasoning only), so that another request may bring it."""
-        return self.final and self.outcome in (Outcome.MALFORMED, Outcome.TRUNCATION)
-
-
 # --- texts -------------------------------------------------------------------------------------------------------------
 
 
@@ -452,31 +397,171 @@ def _tokens(usage: Mapping[str, Any]) -> Tokens:
     )
 
 
-# --- served model ---------------------------------------------------------------------------------------------------
-
-#: Response headers that name the model: Cloudflare's, ngrok's and Kong's AI gateways, and LiteLLM's proxy (its group after a fallback).
-MODEL_HEADERS = ("cf-aig-model", "ngrok-aig-model", "x-kong-llm-model", "x-litellm-model-group")
-#: Response headers that name the provider or deployment behind a gateway: LiteLLM's proxy, Cloudflare.
-ROUTE_HEADERS = ("x-litellm-model-id", "cf-aig-provider")
-_LONGEST = 200
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
-def read_served(message: Message, headers: Mapping[str, str] | None = None, requested: str | None = None) -> Served:
-    """Return which model and provider sent a response, as stated in the body and in the headers (names in lower case).
+@dataclass(frozen=True, slots=True)
+class RawReply:
+    """HTTP response as received: status and headers (names in lower case) if they arrived, and the part of the body that was read."""
 
-    A model that contradicts `requested` takes precedence.
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = field(default=b"", repr=False)
+    latency_ms: int | None = None
+
+    def redact(self, secret: str | None) -> RawReply:
+        """Return the response with the API key `secret` removed from the body."""
+        if secret is None or len(secret) < SHORTEST_SECRET or secret.encode() not in self.body:
+            return self
+        return replace(self, body=self.body.replace(secret.encode(), b"***"))
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptResult:
+    """Result of one attempt at a model call, successful or not.
+
+    Attributes:
+        outcome: `OK`, or why there is no usable answer.
+        reply: body, texts, usage and cost as far as known; also for failures.
+        reason: of a failure, one line of at most 300 characters, without credentials; "" for `OK`.
+        retry_after: seconds to wait as requested by the provider; None without a request.
+        tool_calls: tools that the model calls.
+        stop: set when no further call of this model can succeed.
+        permanent: whether the same request would be rejected again, as an invalid one; always with `stop`.
+        unreachable: whether no connection to the endpoint was made, so that nothing was sent.
     """
-    headers = headers or {}
-    names = [name for name in (message.model, *map(headers.get, MODEL_HEADERS)) if name and not name.endswith("/*")]
-    others = (name for name in names if requested is not None and not is_requested(requested, name))
-    routes = (message.provider, *map(headers.get, ROUTE_HEADERS))
-    return Served(
-        _clean_text(next(others, None) or next(iter(names), None)),
-        _clean_text(message.system_fingerprint),
-        _clean_text(next(filter(None, routes), None)),
+
+    outcome: Outcome
+    reply: Reply
+    reason: str = ""
+    retry_after: float | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    stop: Stop | None = None
+    permanent: bool = False
+    unreachable: bool = False
+
+
+def classify(model: Model, raw: RawReply, *, secret: str | None = None) -> AttemptResult:
+    """Classify a complete response. Never raises, even for a malformed body. secret: API key to remove from the body."""
+    raw = raw.redact(secret)
+    status = raw.status or 200
+    message = read_reply(raw.body)
+    if 300 <= status < 400 and (target := raw.headers.get("location")):
+        kind = classify_redirect(model, status, target)
+    else:
+        kind = _classify_rejection(status, raw.body, message) if status >= 300 else _classify_answer(message)
+    reply = build_reply(raw, message, _compute_usage(model, status, message, kind))
+    return AttemptResult(
+        kind.outcome,
+        reply,
+        tidy_reason(kind.reason, secret) if kind.reason else "",
+        None if kind.outcome is Outcome.OK else retry_after(raw.status, raw.headers, raw.body),
+        message.tool_calls,
+        kind.stop,
+        kind.permanent or kind.stop is not None,
     )
 
 
-def _clean_text(text: str | None) -> str | None:
-    """Return a short text with only printable characters and without credentials; None if nothing is left."""
-    return redact("".join(sign for sign in text if sign.isprintable()).strip()[:_LONGEST]) or None if text else None
+def build_reply(raw: RawReply, message: Message, usage: Usage) -> Reply:
+    """Build the journal's record of a response. message: its parsed body; usage: its tokens and cost."""
+    request_id = next(filter(None, map(raw.headers.get, _REQUEST_IDS)), None) or message.request_id
+    return Reply(
+        body=raw.body,
+        content=message.content,
+        reasoning=message.reasoning,
+        finish_reason=message.finish_reason,
+        usage=usage,
+        http_status=raw.status,
+        request_id=_clean_name(request_id),
+        latency_ms=raw.latency_ms,
+        served=Served(_clean_name(message.model), _clean_name(message.system_fingerprint), _clean_name(message.provider)),
+    )
+
+
+def _compute_usage(model: Model, status: int, message: Message, kind: Classification) -> Usage:
+    """Return tokens and cost of a response. The cost is 0 if the provider does not bill it."""
+    free = kind.unbilled or (status >= 300 and model.api_base is None and model.provider in _CHARGES_SUCCESS_ONLY)
+    return UNBILLED if free and not message.usage else build_usage(model, message.tokens, message.usage)
+
+
+def _classify_rejection(status: int, body: bytes, message: Message) -> Classification:
+    """Classify a response with an error status. Some providers send a filtered completion as its body."""
+    if parse_ending(message.finish_reason) is Ending.FILTERED or message.refusal:
+        return Classification(
+            Outcome.REFUSAL, f"HTTP {status}: the provider withheld the answer: {message.refusal or message.finish_reason}", permanent=True
+        )
+    return classify_failure(status, ProviderError.from_body(decode_body(body), describe_flaw(body)))
+
+
+def _classify_answer(message: Message) -> Classification:
+    """Classify the content of a response with status 200."""
+    if message.error and not message.has_answer:
+        return classify_error(message.error)
+    if message.flaw:
+        return Classification(Outcome.MALFORMED, f"HTTP 200 with {message.flaw}")
+    return _classify_ending(message) or _classify_empty(message) or Classification(Outcome.OK)
+
+
+def _classify_ending(message: Message) -> Classification | None:
+    """Classify an answer that a limit, a filter or an error of the provider ended; None for other answers."""
+    ending = parse_ending(message.finish_reason)
+    if ending is Ending.BROKEN:
+        return Classification(Outcome.PROVIDER_ERROR, f"the provider ended the answer: {message.finish_reason}")
+    if ending is Ending.FILTERED:
+        return Classification(Outcome.REFUSAL, f"the provider withheld the answer: {message.refusal or message.finish_reason}")
+    if ending is Ending.CUT:
+        used = message.tokens.completion
+        return Classification(Outcome.TRUNCATION, f"the answer was cut at its limit of tokens ({'unknown' if used is None else used} used)")
+    return None
+
+
+def _classify_empty(message: Message) -> Classification | None:
+    """Classify a message with neither text nor tool calls, such as a refusal; None for other messages."""
+    if message.has_answer:
+        return None
+    if message.refusal:
+        return Classification(Outcome.REFUSAL, f"the model refused: {message.refusal}")
+    problem = "reasoning without an answer" if message.reasoning else "an answer without text"
+    return Classification(Outcome.MALFORMED, f"{problem} (finish reason: {message.finish_reason or 'none'})")
+
+
+def _clean_name(text: str | None) -> str | None:
+    """Return a short text with only printable characters; None if nothing is left."""
+    return "".join(sign for sign in text if sign.isprintable()).strip()[:_LONGEST_NAME] or None if text else None
+
+
+# --- next step ------------------------------------------------------------------------------------------------------
+
+
+class NextStep(Enum):
+    """Next action of the client after an attempt.
+
+    ANSWER: store it as the answer; also a truncated or filtered text, in which the parser may find the forecast.
+    FINAL: the model's final output without an answer (refused, filtered, or reasoning only): stored and never requested again.
+    AGAIN: failure of the connection or the provider: retry now, and in the next run.
+    REFUSED: the provider rejects this request without billing it: retry in the next run only.
+    STOP: no call of this model can succeed.
+    """
+
+    ANSWER = auto()
+    FINAL = auto()
+    AGAIN = auto()
+    REFUSED = auto()
+    STOP = auto()
+
+
+_FINAL_OUTCOMES = frozenset({Outcome.OK, Outcome.REFUSAL, Outcome.TRUNCATION})
+
+
+def decide_next_step(result: AttemptResult) -> NextStep:
+    """Decide what the client does after an attempt with this result."""
+    reply = result.reply
+    if result.stop is not None:
+        return NextStep.STOP
+    if result.outcome in _FINAL_OUTCOMES:
+        has_text = bool((reply.content or "").strip())
+        return NextStep.ANSWER if has_text or (result.outcome is Outcome.OK and result.tool_calls) else NextStep.FINAL
+    if result.permanent:
+        return NextStep.REFUSED
+    has_output = reply.finish_reason is not None or bool(reply.usage.completion_tokens)
+    return NextStep.FINAL if result.outcome is Outcome.MALFORMED and has_output else NextStep.AGAIN

@@ -15,8 +15,8 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal import Budget, Scope
 from bellwether.journal.limits import SharedLimits
 from bellwether.journal.values import Outcome, Reply
-from bellwether.models.attempt_outcomes import AttemptResult, NextStep
 from bellwether.models.model import Model
+from bellwether.models.response import AttemptResult, NextStep
 from bellwether.venues.http.retry import compute_delay
 
 log = logging.getLogger(__name__)

@@ -7,13 +7,16 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from bellwether.errors import BellwetherError
-from bellwether.models.response import Answer, ToolCall
+from bellwether.models.response import ToolCall
+
+if TYPE_CHECKING:
+    from bellwether.models.client import Answer
 
 #: Maximum characters of a call's arguments.
 MOST_CHARACTERS = 20_000

@@ -19,6 +19,7 @@ import json
 import logging
 import os
 import re
+import ssl
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -32,17 +33,10 @@ import httpx
 import orjson
 
 from bellwether.journal.values import Outcome
-from bellwether.models.attempt_outcomes import (
-    AttemptResult,
-    RawReply,
-    build_lost_result,
-    build_unreachable_result,
-    classify,
-    describe_cause,
-)
-from bellwether.models.prices import find_listing
+from bellwether.models.failures import strip_address, tidy_reason
+from bellwether.models.prices import UNBILLED, build_usage, find_listing
 from bellwether.models.providers import BY_PREFIX, SANDBOX, provider_name
-from bellwether.models.response import decode_body, read_finish_reason, read_reply
+from bellwether.models.response import AttemptResult, Message, RawReply, build_reply, classify, decode_body, read_finish_reason, read_reply
 from bellwether.venues.http.retry import ENCODINGS, OversizedBody, read_body
 
 if TYPE_CHECKING:
@@ -255,7 +249,7 @@ class ProviderWire:
                     await exchange.send(_build_request(call, base))
         except TimeoutError:
             reason = f"no whole answer in {call.model.timeout:g} seconds"
-            return build_lost_result(call.model, Outcome.TIMEOUT, reason, exchange.raw, secret=call.endpoint.api_key)
+            return _build_lost_result(call.model, Outcome.TIMEOUT, reason, exchange.raw, secret=call.endpoint.api_key)
         except Exception as raised:
             error = raised
         finally:
@@ -323,7 +317,7 @@ def _build_result(call: ModelCall, exchange: _Exchange, answer: Any, error: Exce
         return _broken_result(call, exchange, exchange.error)
     if exchange.is_too_long:
         reason = f"HTTP {raw.status} with a body of more than {LARGEST_BODY >> 20} MB, which was not read"
-        return build_lost_result(model, Outcome.MALFORMED, reason, raw, secret=secret)
+        return _build_lost_result(model, Outcome.MALFORMED, reason, raw, secret=secret)
     if raw.status is not None and (raw.status >= 300 or answer is None or not read_reply(raw.body).flaw):
         return classify(model, raw, secret=secret)
     if answer is not None:
@@ -339,15 +333,44 @@ def _broken_result(call: ModelCall, exchange: _Exchange, error: Exception) -> At
     model, secret, url = call.model, call.endpoint.api_key, exchange.url or ""
     if isinstance(error, httpx.ConnectTimeout):
         cause = f"no connection in {exchange.connecting:g} seconds"
-        return build_unreachable_result(model, url, cause, exchange.raw, outcome=Outcome.TIMEOUT, secret=secret)
+        return _build_unreachable_result(model, url, cause, exchange.raw, outcome=Outcome.TIMEOUT, secret=secret)
     if isinstance(error, (httpx.ConnectError, httpx.ProxyError, httpx.UnsupportedProtocol)):
-        return build_unreachable_result(model, url, describe_cause(error), exchange.raw, outcome=Outcome.PROVIDER_ERROR, secret=secret)
+        return _build_unreachable_result(model, url, _describe_cause(error), exchange.raw, outcome=Outcome.PROVIDER_ERROR, secret=secret)
     if isinstance(error, httpx.DecodingError):
-        return build_lost_result(
+        return _build_lost_result(
             model, Outcome.MALFORMED, f"HTTP {exchange.status} with a body that cannot be unpacked ({error})", exchange.raw, secret=secret
         )
-    reason = f"the connection broke before the answer was whole ({describe_cause(error)})"
-    return build_lost_result(model, Outcome.PROVIDER_ERROR, reason, exchange.raw, secret=secret)
+    reason = f"the connection broke before the answer was whole ({_describe_cause(error)})"
+    return _build_lost_result(model, Outcome.PROVIDER_ERROR, reason, exchange.raw, secret=secret)
+
+
+def _build_lost_result(
+    model: Model, outcome: Outcome, reason: str, raw: RawReply, *, secret: str | None = None, unsent: bool = False
+) -> AttemptResult:
+    """Build the result of an attempt without a complete response.
+    The cost is unknown, or 0 if the model is free or the request was not sent (`unsent`).
+    """
+    usage = UNBILLED if unsent else build_usage(model)
+    return AttemptResult(outcome, build_reply(raw.redact(secret), Message(), usage), tidy_reason(reason, secret))
+
+
+def _build_unreachable_result(
+    model: Model, url: str, cause: str, raw: RawReply, *, outcome: Outcome, secret: str | None = None
+) -> AttemptResult:
+    """Build the result of an attempt that could not connect, so that nothing was sent. url: address for the reason; cause: error of the connection."""
+    reason = f"no connection to {strip_address(url)} ({cause})"
+    return replace(_build_lost_result(model, outcome, reason, raw, secret=secret, unsent=True), unreachable=True)
+
+
+def _describe_cause(error: BaseException) -> str:
+    """Return the innermost cause of a connection error as text, without headers and addresses."""
+    while (inner := error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__ or error.__context__) is not None:
+        error = inner
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {getattr(error, 'verify_message', '') or error.reason or type(error).__name__}"
+    if not isinstance(error, OSError) or error.errno is None:
+        return type(error).__name__
+    return (os.strerror(error.errno) if error.errno > 0 else error.strerror) or type(error).__name__
 
 
 def _restore_fields(answer: Any, body: Any) -> None:
@@ -374,12 +397,12 @@ def _classify_exception(call: ModelCall, exchange: _Exchange, error: Exception) 
     if unsent is not None:
         outcome = Outcome.TIMEOUT if isinstance(unsent, httpx.TimeoutException) else Outcome.PROVIDER_ERROR
         where = call.endpoint.api_base or provider_name(model.provider)
-        return build_unreachable_result(model, where, describe_cause(unsent), exchange.raw, outcome=outcome, secret=secret)
+        return _build_unreachable_result(model, where, _describe_cause(unsent), exchange.raw, outcome=outcome, secret=secret)
     message, status = _WRAPPING.sub("", str(error).partition("\nTraceback")[0], count=1), getattr(error, "status_code", None)
     if isinstance(status, int) and 400 <= status < 500:
         stated = {"message": message.encode("utf-8", "replace").decode(), "type": type(error).__name__}
         return classify(model, RawReply(status, body=orjson.dumps({"error": stated})), secret=secret)
-    return build_lost_result(model, Outcome.PROVIDER_ERROR, f"no whole answer: {message}", exchange.raw, secret=secret)
+    return _build_lost_result(model, Outcome.PROVIDER_ERROR, f"no whole answer: {message}", exchange.raw, secret=secret)
 
 
 def _connection_error(error: BaseException | None) -> BaseException | None:

@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from bellwether.models.attempt_outcomes import AttemptResult
+from bellwether.models.response import AttemptResult
 from tests.unit.replay.llm.scripted_models import Scripted, trade, trading
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from bellwether.forecasting.parsing import read
 from bellwether.journal import CallKey
-from bellwether.models.response import Answer, Ending, parse_ending
+from bellwether.models.client import Answer
+from bellwether.models.response import Ending, parse_ending
 from tests.sizes import NIGHTLY
 
 ALL_REASONS = (

@@ -50,7 +50,7 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.prompt import Message, prompt_hash
 from bellwether.journal.records import Records
 from bellwether.journal.rows import sum_if_known
-from bellwether.models.response import NoAnswer
+from bellwether.models.client import NoAnswer
 from bellwether.models.scheduler import Stopped
 from bellwether.units import MicroDollars
 

@@ -26,10 +26,9 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import BudgetExceeded, CostSource, Request, Usage
-from bellwether.models.client import ModelClient, journal_model_name
+from bellwether.models.client import Answer, ModelClient, NoAnswer, journal_model_name
 from bellwether.models.model import Model
 from bellwether.models.registry import models
-from bellwether.models.response import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 
 _FREE = Usage(cost=0, cost_source=CostSource.UNBILLED)

@@ -22,7 +22,7 @@ from bellwether.errors import BellwetherError
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import Answered, Attempt, CostSource, Failed, Journal, Reply, Request, Usage
 from bellwether.journal.records import Records
-from bellwether.models.response import Answer, NoAnswer
+from bellwether.models.client import Answer, NoAnswer
 from bellwether.units import SharePrice
 from tests.unit.arena.world import COHORT, NOW, V1, agent, binary, buy_trade
 

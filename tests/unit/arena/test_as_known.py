@@ -29,7 +29,7 @@ from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.arena.weekly.rows import build_agents_rows
 from bellwether.errors import BellwetherError
 from bellwether.journal import Outcome
-from bellwether.models.response import NoAnswer
+from bellwether.models.client import NoAnswer
 from bellwether.models.scheduler import Stopped
 from bellwether.submissions.validation import SCHEMA
 from bellwether.tables import TABLES

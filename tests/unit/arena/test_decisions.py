@@ -19,7 +19,7 @@ from bellwether.errors import VenueError
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import CallKey, Journal, Outcome, Usage
 from bellwether.journal.values import CostSource
-from bellwether.models.response import Answer, NoAnswer
+from bellwether.models.client import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 from tests.unit.arena.scripted_week import ANSWERS, BET, DEADLINE, KILLED, TIMEOUT, Provider, Run, fetch_quotes, make_run, tasks
 from tests.unit.arena.world import NOW, account, usd

@@ -17,7 +17,7 @@ from bellwether.arena.weekly.decisions import decide_week
 from bellwether.checks.rule import rules_for
 from bellwether.journal import Outcome
 from bellwether.journal.values import Served
-from bellwether.models.attempt_outcomes import AttemptResult
+from bellwether.models.response import AttemptResult
 from bellwether.models.transport import ModelCall
 from bellwether.tables import arena as tables
 from tests.unit.arena.weeks import REGISTRY, SEVEN, WEEK, Arena, answer

@@ -17,10 +17,11 @@ from bellwether.forecasting.elicitation_run import Interrupted, describe_estimat
 from bellwether.forecasting.evaluation import Evaluation, Evaluations, evaluate_models
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import CostSource, Journal, Outcome, Usage
-from bellwether.models.attempt_outcomes import AttemptResult, Stop
 from bellwether.models.client import Limits, ModelClient, Retry
+from bellwether.models.failures import Stop
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
+from bellwether.models.response import AttemptResult
 from bellwether.models.transport import ModelCall
 from bellwether.questions import Release, build
 from bellwether.tables.benchmark import FORECASTS

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
-from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import ModelClient
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
+from bellwether.models.response import AttemptResult
 from bellwether.models.transport import ModelCall
 
 #: Maximum and actual cost of a call in micro-dollars.

@@ -14,10 +14,10 @@ import pytest
 
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Journal, Outcome, Request, Scope, State, Usage
-from bellwether.models.attempt_outcomes import AttemptResult, Stop
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped, journal_model_name
+from bellwether.models.failures import Stop
 from bellwether.models.keys import Endpoint
-from bellwether.models.response import ToolCall
+from bellwether.models.response import AttemptResult, ToolCall
 from bellwether.models.transport import ModelCall
 from tests.shared import until
 from tests.unit.journal.calls import Clock, begin_attempt

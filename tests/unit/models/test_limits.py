@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import Journal, Outcome
-from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped
+from bellwether.models.response import AttemptResult
 from bellwether.models.scheduler import Rate, Rates, Scheduler
 from bellwether.models.transport import ModelCall
 from tests.unit.models.scripted_client import COST, MOST, FakeWire, SimulatedTime, ask, ask_all, client, make_failure, make_result, model
@@ -330,7 +330,7 @@ async def test_a_call_that_is_turned_away_again_and_again_is_left_to_the_next_ru
 
 async def test_a_stop_wakes_those_who_wait(journal: Journal) -> None:
     """Calls paced over hours end with the model, not hours later."""
-    from bellwether.models.attempt_outcomes import Stop
+    from bellwether.models.failures import Stop
 
     bad = make_failure(Outcome.AUTHENTICATION, 401, stop=Stop.AUTHENTICATION, permanent=True)
     async with client(journal, FakeWire(lambda call: bad), sleep=asyncio.sleep, now=asyncio.get_running_loop().time) as asking:

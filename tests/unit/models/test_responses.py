@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.journal import CostSource, Outcome
-from bellwether.models.attempt_outcomes import AttemptResult, NextStep, RawReply, Stop, classify, decide_next_step, retry_after, tidy_reason
+from bellwether.models.failures import Stop, retry_after, tidy_reason
 from bellwether.models.model import Model
 from bellwether.models.prices import price_map_version
-from bellwether.models.response import Ending, parse_ending, read_reply
+from bellwether.models.response import AttemptResult, Ending, NextStep, RawReply, classify, decide_next_step, parse_ending, read_reply
 from tests.unit.models.stub import anthropic_error, chat, gemini_error, openai_error, responses
 
 MODEL = Model.model_validate({"name": "one", "model": "openai/gpt-4o"})

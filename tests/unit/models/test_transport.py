@@ -17,10 +17,10 @@ import httpx
 import pytest
 
 from bellwether.journal import CostSource, Outcome
-from bellwether.models.attempt_outcomes import AttemptResult, Stop
+from bellwether.models.failures import Stop
 from bellwether.models.keys import SANDBOX_KEY, Endpoint
 from bellwether.models.model import Model
-from bellwether.models.response import Ending, parse_ending
+from bellwether.models.response import AttemptResult, Ending, parse_ending
 from bellwether.models.transport import LARGEST_BODY, ModelCall, ProviderWire, chat_completions, load_litellm
 from tests.shared import until
 from tests.unit.models.stub import (

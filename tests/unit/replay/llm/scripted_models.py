@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
-from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import Limits, ModelClient, Retry
 from bellwether.models.keys import Endpoint
-from bellwether.models.response import read_reply
+from bellwether.models.response import AttemptResult, read_reply
 from bellwether.models.transport import ModelCall
 from bellwether.replay import Backtest, BacktestSettings, run
 from bellwether.replay.agents.llm import LLMAgent

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from bellwether.journal import Journal, Outcome
-from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.model import Model
+from bellwether.models.response import AttemptResult
 from bellwether.replay import Backtest, run
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.agents.llm import LLMReplay, Mismatch, Trajectory
