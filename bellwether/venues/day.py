@@ -20,7 +20,6 @@ from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import polars as pl
-from polars.exceptions import PanicException
 
 from bellwether.errors import LakeError
 from bellwether.tables.raw import FAILURES
@@ -30,7 +29,7 @@ from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.paging import Listing
 from bellwether.venues.http.puller import Progress, Puller, run_pull
-from bellwether.venues.records import RecordType, build_keys, key_schema, reject_contradictions, select_records
+from bellwether.venues.records import RecordType, build_keys, key_schema, select_records
 from bellwether.venues.wire.rejects import (
     HOLE,
     NOT_LISTED,
@@ -38,8 +37,6 @@ from bellwether.venues.wire.rejects import (
     Origin,
     ParsedRecords,
     RejectReason,
-    is_processed,
-    parse_or_reject,
     select_curable,
 )
 
@@ -97,9 +94,8 @@ class VenueDay(ABC):
     #: Steps whose pages contain markets; of equally new records, the one of an earlier step counts. Steps whose pages contain prices.
     market_steps: ClassVar[tuple[str, ...]]
     price_steps: ClassVar[tuple[str, ...]]
-    #: Columns of the table of markets that stay in memory, and those in which all records of a market must agree.
+    #: Columns of the table of markets that stay in memory.
     columns: ClassVar[Sequence[str]]
-    agreed: ClassVar[tuple[str, ...]] = ()
     #: Field and column of the time that determines a market's day, and the reason of the reject for a market that has moved to another day.
     moved: ClassVar[tuple[str, str, str]]
     #: Columns of the table of prices with the market and the time of a price.
@@ -114,10 +110,6 @@ class VenueDay(ABC):
     @abstractmethod
     def parse_markets(self, step: str, page: VenuePage, markets: Markets) -> ParsedRecords:
         """Parse all markets of a page, whichever day they belong to."""
-
-    def list_objects(self, step: str, page: VenuePage) -> list[Any]:
-        """Return the market objects on a page."""
-        return page.items("markets")
 
     @abstractmethod
     def parse_events(self, page: VenuePage) -> ParsedRecords:
@@ -193,8 +185,7 @@ class VenueDay(ABC):
 class Markets:
     """Markets of a day, collected from the pages of a pull, and their rejects.
 
-    rows: the chosen records with the venue's `columns` and their places. superseded: places of the records that were not chosen.
-    responded_at: time of the venue's first response. by_close: ids of markets that belong to the day on which they closed. refused: record
+    rows: the chosen records with the venue's `columns` and their places. responded_at: time of the venue's first response. by_close: ids of markets that belong to the day on which they closed. refused: record
     and reason of the rejects in the step `FOLLOWED`. named_calls: the last call for each market requested by name in the current step.
     returned: ids in the responses, by step.
     """
@@ -207,7 +198,7 @@ class Markets:
         self.named_calls: dict[str, Origin] = {}
         self.returned: defaultdict[str, set[str | None]] = defaultdict(set)
         self.keys = [pl.DataFrame(schema=key_schema(venue.markets.table, venue.columns))]
-        self.rows = self.superseded = self.keys[0]
+        self.rows = self.keys[0]
         self._id = venue.markets.column
         self._followed: set[str] = set()
         self._rejects = [venue.rejects.empty()]
@@ -224,22 +215,17 @@ class Markets:
 
     async def collect(self, puller: Puller, step: str, listings: Iterable[Listing]) -> None:
         """Request listings and add their pages."""
-        async for page in puller.follow(step, listings, partial(self.add, step)):
+        async for page in puller.follow(step, listings):
+            self.add(step, page)
             self.note_response(page)
 
     def note_response(self, page: VenuePage) -> None:
         """Note the time of a response."""
         self.responded_at = min(page.fetched_at, self.responded_at or page.fetched_at)
 
-    def add(self, step: str, page: VenuePage, *, last: bool = False) -> bool:
-        """Add the markets and rejects of a page; return False, and add nothing, if the page cannot be processed. last: add even such a
-        page, as a reject.
-
-        Rejects of the same record for the same reason are added once.
-        """
-        venue, parsed = self.venue, self._parse(step, page)
-        if not last and not is_processed(parsed):
-            return False
+    def add(self, step: str, page: VenuePage) -> None:
+        """Add the markets and rejects of a page. Rejects of the same record for the same reason are added once."""
+        venue, parsed = self.venue, self.venue.parse_markets(step, page, self)
         if parsed.rows.height + sum(records.rows.height for records in self._parsed.values()) <= _FEW_ROWS:
             self._parsed[step, page.ordinal] = parsed
         key, kind = ("events", venue.events) if step == "events" else ("markets", venue.markets)
@@ -255,16 +241,10 @@ class Markets:
         new = parsed.rejects.filter(pl.col("day") == venue.day)
         if new.height:
             self.reject(new.join(self.rejects, on=["record_id", "field", "reason"], how="anti", maintain_order="left"))
-        return True
 
     def reject(self, rejects: pl.DataFrame) -> None:
         """Add rejects."""
         self._rejects.append(rejects)
-
-    def _parse(self, step: str, page: VenuePage) -> ParsedRecords:
-        """Parse the markets of a page; a page that cannot be processed becomes a reject."""
-        quarantine = self.venue.markets.quarantine(self.venue.day, page.origin)
-        return parse_or_reject(lambda: self.venue.parse_markets(step, page, self), quarantine)
 
     def _note_returned(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
         """Note which requested markets a page contains. A market that is now dated on another day becomes a reject."""
@@ -293,10 +273,8 @@ class Markets:
         venue, keys = self.venue, pl.concat(self.keys)
         later = venue.market_steps.index(FOLLOWED)
         is_replaced = (pl.col("listing") != later) & pl.col(self._id).is_in(list(self._followed))
-        chosen, superseded = select_records(keys.filter(~is_replaced), self._id, venue.rank(), venue.agreed)
-        rows = venue.describe(chosen.filter(pl.col("day") == venue.day).sort(self._id))
-        is_of_day = (pl.col("day") == venue.day) | pl.col(self._id).is_in(rows[self._id].implode())
-        self.rows, self.superseded = rows, superseded.filter(is_of_day)
+        chosen = select_records(keys.filter(~is_replaced), self._id, venue.rank())
+        self.rows = venue.describe(chosen.filter(pl.col("day") == venue.day).sort(self._id))
 
     def seen_ids(self) -> set[str | None]:
         """Return the ids of all markets and rejects so far."""
@@ -313,22 +291,9 @@ class Markets:
             of_step = self.rows.filter(listing=listing)
             for ordinal in of_step["page"].unique().sort():
                 places = of_step.filter(page=ordinal)["ordinal"].implode()
-                parsed = self._parsed.get((step, ordinal)) or self._parse(step, pull.page(step, ordinal))
+                parsed = self._parsed.get((step, ordinal)) or self.venue.parse_markets(step, pull.page(step, ordinal), self)
                 yield parsed.rows.filter(pl.Series(parsed.ordinals, dtype=pl.Int32()).is_in(places))
         yield from self.venue.other_markets(self)
-
-    def contradictions(self, pull: StoredPull) -> Iterator[pl.DataFrame]:
-        """Yield rejects for records on pages that contradict the chosen record of their market."""
-        steps = self.venue.market_steps
-        disputed = self.superseded.filter(pl.col("reason").is_not_null(), pl.col("listing") < len(steps)).with_columns(
-            day=pl.lit(self.venue.day)
-        )
-        for listing, ordinal in disputed.select("listing", "page").unique().sort("listing", "page").rows():
-            page = pull.page(steps[listing], ordinal)
-            quarantine = self.venue.markets.quarantine(self.venue.day, page.origin)
-            yield reject_contradictions(
-                quarantine, self.venue.list_objects(steps[listing], page), disputed.filter(listing=listing, page=ordinal)
-            )
 
     def build_completion(self, responded_at: datetime, *, settled: bool, complete: bool) -> dict[str, Any]:
         """Build the part of a pull's note that states whether the day is final.
@@ -366,7 +331,7 @@ class DayPull:
         column = self.venue.events.column
         wanted = set(self.venue.list_event_ids(self.markets_of_day.rows))
         for page in self.pull.pages("events"):
-            rows = self._parse_events(page).rows
+            rows = self.venue.parse_events(page).rows
             rows = rows.filter(pl.col(column).is_in(wanted)).unique(column, keep="first", maintain_order=True)
             wanted.difference_update(rows[column])
             if rows.height:
@@ -381,7 +346,7 @@ class DayPull:
         rejects = []
         for step in self.venue.price_steps:
             for pages in self._group_price_pages(step):
-                parsed = self._parse_prices(step, pages)
+                parsed = self.venue.parse_prices(step, pages, self.markets_of_day)
                 rejects.append(parsed.rejects)
                 if parsed.rows.height:
                     yield parsed.rows.unique(self.venue.price_key, keep="first", maintain_order=True)
@@ -414,32 +379,17 @@ class DayPull:
     def _winners(self) -> list[ParsedRecords]:
         return list(self.venue.parse_winners(self.pull))
 
-    def _parse_events(self, page: VenuePage) -> ParsedRecords:
-        """Parse the events on a page; a page that cannot be processed becomes a reject."""
-        return parse_or_reject(partial(self.venue.parse_events, page), self.venue.events.quarantine(self.day, page.origin))
-
     def _event_rejects(self) -> Iterator[pl.DataFrame]:
         """Yield rejects for invalid events and for requested events that are missing."""
         returned: set[str | None] = set()
         requested: dict[str, Origin] = {}
         for page in self.pull.pages("events"):
-            parsed = self._parse_events(page)
+            parsed = self.venue.parse_events(page)
             yield parsed.rejects
             returned.update(parsed.rows[self.venue.events.column], parsed.rejects["record_id"])
             requested.update(dict.fromkeys(self.venue.requested(page), page.origin))
         reason = "the venue was asked for this event and returned none"
         yield from self.venue.events.reject_missing(self.day, requested, requested.keys() - returned, reason)
-
-    def _parse_prices(self, step: str, pages: Sequence[VenuePage]) -> ParsedRecords:
-        """Parse pages of prices together, or one by one if they cannot be processed together."""
-        if len(pages) == 1:
-            quarantine = self.venue.prices.quarantine(self.day, pages[0].origin)
-            return parse_or_reject(lambda: self.venue.parse_prices(step, pages, self.markets_of_day), quarantine)
-        try:
-            return self.venue.parse_prices(step, pages, self.markets_of_day)
-        except (Exception, PanicException):
-            parsed = [self._parse_prices(step, [page]) for page in pages]
-            return ParsedRecords(pl.concat(page.rows for page in parsed), (), pl.concat(page.rejects for page in parsed))
 
     def _group_price_pages(self, step: str) -> Iterator[list[VenuePage]]:
         """Yield pages of prices in groups of about `_BYTES_AT_ONCE`; consecutive pages with the same markets stay together."""
@@ -539,7 +489,7 @@ def _read_known_ids(venue: VenueDay, pages: PageStore) -> set[str]:
             return set()
         for step in venue.market_steps:
             for page in last.pages(step):
-                markets.add(step, page, last=True)
+                markets.add(step, page)
             markets.reject_absent(step)
         venue.drop_moved(markets, pages)
         markets.choose()

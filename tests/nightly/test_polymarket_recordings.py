@@ -30,7 +30,7 @@ from bellwether.venues.polymarket.snapshots import parse_books
 from bellwether.venues.polymarket.wire import parse_markets
 from bellwether.venues.wire.rejects import Origin, ParsedRecords
 from tests.unit.venues.polymarket_clients import clob, gamma
-from tests.unit.venues.polymarket_objects import read
+from tests.unit.venues.polymarket_objects import clob_pages, read
 from tests.unit.venues.polymarket_world import World
 from tests.unit.venues.venue import answer
 
@@ -64,7 +64,7 @@ def clob_page(folder: Path) -> ParsedRecords:
     """The recorded page of the CLOB's markets. The file is the output of a program around it."""
     text = gzip.decompress((folder / "clob" / "clob_markets_2023.json.gz").read_bytes()).decode()
     answer, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
-    return parse_winners(answer["data"], ORIGIN, day=DAY)
+    return parse_winners(clob_pages(*answer["data"]), day=DAY)
 
 
 def test_every_listed_market_is_typed_or_has_no_end(listed: list[list[Any]]) -> None:

@@ -278,7 +278,7 @@ class HttpClient:
         stated = parse_http_date(response.headers.get("Date", ""))
         fetched_at = stated if stated is not None and is_plausible(stated) else self._clock()
         page = VenuePage(call.request, response.status_code, fetched_at, body, ordinal, call.body)
-        check_body(page, lists=self.lists)
+        check_body(page, call.required, lists=self.lists)
         return page
 
     async def _pause_all(self, failure: TransientFailure) -> None:

@@ -41,11 +41,15 @@ def split_batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 @dataclass(frozen=True, slots=True)
 class VenueCall:
-    """Call of a route with a single response; a POST if it has a JSON `body`."""
+    """Call of a route with a single response; a POST if it has a JSON `body`.
+
+    required: field that a successful response must have; if empty, any response is valid.
+    """
 
     path: str
     params: Params = ()
     body: bytes = b""
+    required: str = ""
 
     @property
     def method(self) -> str:

@@ -38,16 +38,10 @@ class Listing:
 
     def call_at(self, cursor: str | None) -> VenueCall:
         """Return the call that requests the page at `cursor`."""
-        return VenueCall(self.path, (*self.params, (self.cursor_parameter, cursor)) if cursor else self.params)
+        return VenueCall(self.path, (*self.params, (self.cursor_parameter, cursor)) if cursor else self.params, required=self.items)
 
     def next_cursor(self, page: VenuePage) -> str | None:
-        """Return the cursor of the page after `page`; None after the last page.
-
-        Raises `VenueError` if the response is a bare list, which cannot state whether more pages follow.
-        """
-        if isinstance(page.json, list):
-            cause = f"a bare list where an object with {self.cursor_field!r} was expected"
-            raise VenueError(page.request, 1, cause, "Look at the address: it may be of an older interface", kind="malformed")
+        """Return the cursor of the page after `page`; None after the last page."""
         following = page.answer.get(self.cursor_field)
         return None if following in (None, "") else str(following)
 

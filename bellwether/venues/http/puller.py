@@ -12,35 +12,20 @@ from functools import partial
 from typing import TypeVar
 
 from bellwether.concurrency import together
-from bellwether.errors import BellwetherError
 from bellwether.venues.http.client import HttpClient
 from bellwether.venues.http.page import VenueCall, VenuePage
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.paging import Listing, iterate_pages
 from bellwether.venues.http.retry import RefusedError
-from bellwether.venues.wire.json_decoding import MalformedBody
 
 #: Receives a line of text every few pages.
 Progress = Callable[[str], None]
-#: Processes a page; returns False if it cannot, unless `last` is True.
-PageHandler = Callable[..., bool]
-#: Raises an exception for a page of an unexpected shape.
-PageCheck = Callable[[VenuePage], object]
 T = TypeVar("T")
 
 #: Fetched pages between two lines of progress.
 _PAGES_PER_LINE = 20
 #: Status with which venues refuse a cursor that has expired.
 _BAD_REQUEST = 400
-
-
-def _passes(fits: PageCheck, page: VenuePage) -> bool:
-    """Return True if the check `fits` raises nothing for the page."""
-    try:
-        fits(page)
-    except (BellwetherError, MalformedBody):
-        return False
-    return True
 
 
 class Puller:
@@ -60,10 +45,9 @@ class Puller:
         *,
         accept: frozenset[int] = frozenset(),
         client: HttpClient | None = None,
-        fits: PageCheck = bool,
     ) -> None:
-        """Make the calls of a step concurrently, except those whose response is stored, and store the responses. fits: raises for a page of
-        an unexpected shape, which is then requested once more. client: default: that of the pull. accept: see `HttpClient.fetch`.
+        """Make the calls of a step concurrently, except those whose response is stored, and store the responses. client: default: that of the
+        pull. accept: see `HttpClient.fetch`.
         """
         if self.pull.note is not None:
             return
@@ -71,33 +55,16 @@ class Puller:
 
         async def fetch(ordinal: int, call: VenueCall) -> None:
             stored = self.pull.find(step, ordinal)
-            if stored is not None and stored.request == call.request and _passes(fits, stored):
-                return
-            page = await client.fetch(call, ordinal=ordinal, accept=accept)
-            if not _passes(fits, page):
-                page = await client.fetch(call, ordinal=ordinal, accept=accept)
-            self._store(step, page)
+            if stored is None or stored.request != call.request:
+                self._store(step, await client.fetch(call, ordinal=ordinal, accept=accept))
 
         await together((partial(fetch, *numbered) for numbered in enumerate(calls)), most=client.limits.connections)
         self._counts[step] = len(calls)
 
-    async def follow(self, step: str, listings: Iterable[Listing], take: PageHandler | None = None) -> AsyncGenerator[VenuePage, None]:
-        """Yield the pages of several listings in order, numbered consecutively; a finished pull yields its stored pages instead.
-
-        take: processes each page before it is yielded. If it returns False, the page is requested and stored again, and `take` is called
-        with `last=True`, when it must accept any page. The caller has to report holes (`Listing.is_hole`).
+    async def follow(self, step: str, listings: Iterable[Listing]) -> AsyncGenerator[VenuePage, None]:
+        """Yield the pages of several listings in order, numbered consecutively; a finished pull yields its stored pages instead. The caller
+        has to report holes (`Listing.is_hole`).
         """
-        async with aclosing(self._follow(step, listings)) as pages:
-            async for page in pages:
-                taken = page
-                if take is not None and not take(page):
-                    if self.pull.note is None:
-                        taken = await self.client.fetch(VenueCall(page.request.removeprefix("GET ")), ordinal=page.ordinal)
-                        self._store(step, taken)
-                    take(taken, last=True)
-                yield taken
-
-    async def _follow(self, step: str, listings: Iterable[Listing]) -> AsyncGenerator[VenuePage, None]:
         if self.pull.note is not None:
             for page in self.pull.pages(step):
                 yield page

@@ -158,13 +158,19 @@ def check_status(response: httpx.Response, body: bytes, now: Callable[[], dateti
         raise TransientFailure(kind, f"HTTP {status}: {parse_error_text(body)}", parse_retry_after(response, now))
 
 
-def check_body(page: VenuePage, *, lists: bool = False) -> None:
-    """Raise `TransientFailure` for a successful response whose body is truncated, a web page, or not a JSON object (or list, with `lists`)."""
+def check_body(page: VenuePage, required: str, *, lists: bool = False) -> None:
+    """Raise `TransientFailure` for a successful response whose body is truncated, a web page, not a JSON object (or list, with `lists`), or an
+    object without the field `required`.
+    """
+    if page.status >= 300:
+        return
     try:
-        if page.status < 300:
-            page.json if lists else page.answer  # noqa: B018
+        content = page.json if lists else page.answer
     except MalformedBody as malformed:
         raise TransientFailure(MALFORMED, f"HTTP {page.status} with {malformed}") from None
+    if required and isinstance(content, dict) and required not in content:
+        names = ", ".join(sorted(content)) or "nothing"
+        raise TransientFailure(MALFORMED, f"HTTP {page.status} without {required!r}; the answer holds {names:.200}")
 
 
 def parse_retry_after(response: httpx.Response, now: Callable[[], datetime]) -> float | None:

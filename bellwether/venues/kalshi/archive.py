@@ -4,6 +4,7 @@ archive cannot be filtered by time, so each new cutoff needs a complete scan. A 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -19,15 +20,13 @@ from bellwether.venues.http.puller import Progress, Puller, run_pull
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.wire import parse_markets
-from bellwether.venues.records import build_keys, key_schema, reject_contradictions, select_records, superseded_schema
-from bellwether.venues.wire.rejects import ParsedRecords, Quarantine, is_processed, parse_or_reject
+from bellwether.venues.records import build_keys, key_schema, select_records
+from bellwether.venues.wire.rejects import ParsedRecords, Quarantine
 from bellwether.venues.wire.times import parse_instant
 
 LISTING = "archive"
 STEP = "markets"
-#: Fields in which all records of a market must agree.
-AGREED = ("result", "settlement_value", "close_time")
-_KEYS = key_schema(KALSHI_ARCHIVE, ("day", "ticker", "updated_at", *AGREED))
+_KEYS = key_schema(KALSHI_ARCHIVE, ("ticker", "updated_at", "result"))
 
 
 def rank_records() -> list[tuple[str | pl.Expr, bool]]:
@@ -54,25 +53,34 @@ def parse_cutoff(page: VenuePage) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class ArchivePull:
-    """Finished scan of the archive.
+    """Finished scan of the archive. requests: number of pages fetched by this run; 0 if the scan was already stored.
 
-    cutoff: all markets settled before it were in the archive. superseded: records replaced by another record of their market.
-    reject_pages: ordinals of the pages with invalid records. requests: number of pages fetched by this run; 0 if the scan was already
-    stored. holes: ordinals of the empty pages whose cursor continues.
+    Its note has the `cutoff` (all markets settled before it were in the archive), `superseded` (page and ordinal of the records that were not
+    chosen), `reject_pages` (ordinals of the pages with invalid records) and `holes` (ordinals of the empty pages whose cursor continues).
     """
 
     pull: StoredPull
-    cutoff: datetime
-    superseded: pl.DataFrame
-    reject_pages: tuple[int, ...]
     requests: int = 0
-    holes: tuple[int, ...] = ()
+
+    @property
+    def note(self) -> Note:
+        """Note of the scan."""
+        assert self.pull.note is not None
+        return self.pull.note
+
+    @property
+    def cutoff(self) -> datetime:
+        """The venue's cutoff at the time of the scan."""
+        return datetime.fromisoformat(self.note["cutoff"])
 
     def markets(self) -> Iterator[pl.DataFrame]:
         """Yield frames of raw/kalshi_archive, one per page with records, each market once."""
+        superseded: defaultdict[int, list[int]] = defaultdict(list)
+        for number, ordinal in self.note["superseded"]:
+            superseded[number].append(ordinal)
         for page in self.pull.pages(STEP):
-            parsed, superseded = _parse(page), self._superseded_on(page)["ordinal"].implode()
-            rows = parsed.rows.filter(~pl.Series(parsed.ordinals, dtype=pl.Int32()).is_in(superseded))
+            parsed = _parse(page)
+            rows = parsed.rows.filter(~pl.Series(parsed.ordinals, dtype=pl.Int32()).is_in(superseded[page.ordinal]))
             if rows.height:
                 yield rows
 
@@ -81,24 +89,15 @@ class ArchivePull:
 
         day: return only its rejects, and the holes, as their markets may belong to any day; None: all.
         """
-        disputed = self.superseded.filter(pl.col("reason").is_not_null())["page"]
         frames = [KALSHI_REJECTS.empty()]
-        for ordinal in sorted({*self.reject_pages, *disputed}):
+        for ordinal in self.note["reject_pages"]:
+            rejects = _parse(self.pull.page(STEP, ordinal)).rejects
+            frames.append(rejects if day is None else rejects.filter(pl.col("day") == day))
+        for ordinal in self.note["holes"]:
             page = self.pull.page(STEP, ordinal)
-            replaced = self._superseded_on(page).filter(pl.col("reason").is_not_null())
-            quarantine = Quarantine(KALSHI_ARCHIVE, "ticker", page.fetched_at.date(), page.origin)
-            frames += [_parse(page).rejects, reject_contradictions(quarantine, page.items("markets"), replaced)]
-        rejects = pl.concat(frames)
-        return pl.concat([rejects if day is None else rejects.filter(pl.col("day") == day), *self._holes(day)])
-
-    def _holes(self, day: date | None) -> list[pl.DataFrame]:
-        """Return a reject for each hole, dated `day` or, if None, by the response."""
-        pages = [self.pull.page(STEP, ordinal) for ordinal in self.holes]
-        return [Quarantine(KALSHI_ARCHIVE, "ticker", day or page.fetched_at.date(), page.origin).reject_hole(page.answer) for page in pages]
-
-    def _superseded_on(self, page: VenuePage) -> pl.DataFrame:
-        """Return the replaced records of a page."""
-        return self.superseded.filter(pl.col("page") == page.ordinal)
+            quarantine = Quarantine(KALSHI_ARCHIVE, "ticker", day or page.fetched_at.date(), page.origin)
+            frames.append(quarantine.reject_hole(page.answer))
+        return pl.concat(frames)
 
     def summary(self) -> dict[str, object]:
         """Return the folder, the cutoff and the number of requests of the scan."""
@@ -116,7 +115,7 @@ async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool 
     async def work(puller: Puller) -> ArchivePull:
         if puller.pull.note is None:
             puller.finish(await _scan(puller, cutoff))
-        return _finished(puller.pull, puller.requests)
+        return ArchivePull(puller.pull, puller.requests)
 
     return await run_pull(client, pages, pull, work, progress)
 
@@ -133,7 +132,8 @@ def find_covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date
             f"pulling {day}: the venue has archived what settled before {cutoff:%Y-%m-%d %H:%M}; materialize raw/kalshi_archive first"
         )
     known_at = rows.select(pl.col("known_at").max()).collect().item()
-    scans = [_finished(pull) for pull in pages.list_finished(LISTING) if _same_instant(pull.note, known_at)]
+    stated = known_at.isoformat() if known_at else None
+    scans = [scan for scan in map(ArchivePull, pages.list_finished(LISTING)) if scan.note["known_at"] == stated]
     if not scans or scans[-1].cutoff < cutoff:
         problem = f"was scanned at the cutoff {scans[-1].cutoff:%Y-%m-%d %H:%M}" if scans else "belongs to no stored scan"
         raise LakeError(
@@ -144,53 +144,30 @@ def find_covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date
 
 
 async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
-    """Fetch and store the archive; return the note of the pull, which lists the replaced records, the pages with rejects, and the holes."""
-    keys, reject_pages, holes = [], list[int](), list[int]()
+    """Fetch and store the archive; return the note of the scan."""
+    keys, reject_pages, holes = [pl.DataFrame(schema=_KEYS)], list[int](), list[int]()
     known_at: datetime | None = None
     listing = routes.historical_markets()
-
-    def take(page: VenuePage, *, last: bool = False) -> bool:
-        nonlocal known_at
+    async for page in puller.follow(STEP, [listing]):
         parsed = _parse(page)
-        if not last and not is_processed(parsed):
-            return False
+        keys.append(build_keys(parsed, 0, _KEYS))
         if listing.is_hole(page):
             holes.append(page.ordinal)
-        keys.append(build_keys(parsed, 0, _KEYS))
         if parsed.rejects.height:
             reject_pages.append(page.ordinal)
         if parsed.rows.height:
             known_at = max(page.fetched_at, known_at or page.fetched_at)
-        return True
-
-    async for _ in puller.follow(STEP, [listing], take):
-        pass
-    _, superseded = select_records(pl.concat(keys), "ticker", rank_records(), AGREED)
+    records = pl.concat(keys)
+    chosen = select_records(records, "ticker", rank_records())
+    superseded = records.join(chosen, on=["page", "ordinal"], how="anti", maintain_order="left")
     return {
         "cutoff": cutoff.isoformat(),
         "known_at": known_at.isoformat() if known_at else None,
         "reject_pages": reject_pages,
         "holes": holes,
-        "superseded": superseded.with_columns(pl.col("day").cast(pl.String())).rows(),
+        "superseded": superseded.select("page", "ordinal").rows(),
     }
 
 
-def _finished(pull: StoredPull, requests: int = 0) -> ArchivePull:
-    """Build the result from the note of a stored scan."""
-    note = pull.note or {}
-    superseded = pl.DataFrame(note["superseded"], schema={**superseded_schema("ticker"), "day": pl.String()}, orient="row").with_columns(
-        pl.col("day").str.to_date()
-    )
-    cutoff, reject_pages, holes = datetime.fromisoformat(note["cutoff"]), tuple(note["reject_pages"]), tuple(note["holes"])
-    return ArchivePull(pull, cutoff, superseded, reject_pages, requests, holes)
-
-
-def _same_instant(note: Note | None, known_at: datetime | None) -> bool:
-    """Return True if a scan's note states `known_at`, the time of the newest page."""
-    stored = note["known_at"] if note else None
-    return (datetime.fromisoformat(stored) if stored else None) == known_at
-
-
 def _parse(page: VenuePage) -> ParsedRecords:
-    day, quarantine = page.fetched_at.date(), Quarantine(KALSHI_ARCHIVE, "ticker", page.fetched_at.date(), page.origin)
-    return parse_or_reject(lambda: parse_markets(page.items("markets"), page.origin, day=day, table=KALSHI_ARCHIVE), quarantine)
+    return parse_markets(page.items("markets"), page.origin, day=page.fetched_at.date(), table=KALSHI_ARCHIVE)

@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import partial
-from typing import Any
 
 import polars as pl
 
 from bellwether.tables.raw import (
-    KALSHI_ARCHIVE,
     KALSHI_CANDLES,
     KALSHI_EVENTS,
     KALSHI_MARKETS,
@@ -31,12 +28,12 @@ from bellwether.venues.http.paging import Listing
 from bellwether.venues.http.puller import Progress, Puller, run_pull
 from bellwether.venues.http.retry import parse_error_text
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.archive import AGREED, find_covering_archive, parse_cutoff, rank_records
+from bellwether.venues.kalshi.archive import find_covering_archive, parse_cutoff, rank_records
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.routes import MOST_CANDLES, MOST_TICKERS
 from bellwether.venues.kalshi.wire import extract_nested_markets, parse_candles, parse_events, parse_markets, parse_series
 from bellwether.venues.records import RecordType
-from bellwether.venues.wire.rejects import ParsedRecords, Quarantine, parse_or_reject
+from bellwether.venues.wire.rejects import ParsedRecords
 
 #: Events per call; with their nested markets they fill a page of ordinary size.
 _EVENTS_PER_CALL = 50
@@ -56,8 +53,7 @@ class KalshiDay(VenueDay):
     cursor = "cursor"
     market_steps = ("markets", NAMED, "events", FOLLOWED)
     price_steps = ("candles",)
-    columns = ("day", "ticker", "event_ticker", "status", "is_combo", "updated_at", *AGREED)
-    agreed = AGREED
+    columns = ("day", "ticker", "event_ticker", "status", "is_combo", "updated_at", "result", "close_time")
     moved = ("close_time", "close_time", "the market was open on this day and closes on another one now; pull that day to have it")
     price_key = ("ticker", "end_at")
 
@@ -66,10 +62,8 @@ class KalshiDay(VenueDay):
         self._archive = archive
 
     def parse_markets(self, step: str, page: VenuePage, markets: Markets) -> ParsedRecords:
-        return parse_markets(self.list_objects(step, page), page.origin, day=self.day)
-
-    def list_objects(self, step: str, page: VenuePage) -> list[Any]:
-        return extract_nested_markets(page.items("events")) if step == "events" else page.items("markets")
+        objects = extract_nested_markets(page.items("events")) if step == "events" else page.items("markets")
+        return parse_markets(objects, page.origin, day=self.day)
 
     def parse_events(self, page: VenuePage) -> ParsedRecords:
         return parse_events(page.items("events"), page.origin, day=self.day)
@@ -108,23 +102,9 @@ class KalshiDay(VenueDay):
             wanted = (pl.col("day") == self.day) & pl.col("ticker").is_in(tickers[start : start + _ROWS_AT_ONCE].implode())
             yield self._archive.filter(wanted).select(KALSHI_MARKETS.names).collect().sort("ticker")
 
-    def other_rejects(self, pull: StoredPull, markets: Markets) -> Iterator[pl.DataFrame]:
-        """Yield rejects for records on pages and in the archive that contradict the chosen record of their market."""
-        yield from markets.contradictions(pull)
-        is_archived = pl.col("listing") == len(self.market_steps)
-        disputed = markets.superseded.filter(is_archived & pl.col("reason").is_not_null()).with_columns(day=pl.lit(self.day))
-        if disputed.height and self._archive is not None:
-            rows = self._archive.filter(pl.col("ticker").is_in(disputed["ticker"].implode())).drop("day", "page").collect()
-            yield (
-                rows.join(disputed, on="ticker")
-                .sort("ticker")
-                .with_columns(venue=pl.lit("kalshi"), table=pl.lit(KALSHI_ARCHIVE.name), record_id=pl.col("ticker"))
-                .select(KALSHI_REJECTS.names)
-            )
-
     async def collect(self, puller: Puller, markets: Markets, pages: PageStore, known_ids: set[str]) -> None:
         """Collect the day's markets: from the live listing, the archive, requests by name, and the events of all these markets."""
-        await puller.request_all("cutoff", [routes.historical_cutoff()], fits=parse_cutoff)
+        await puller.request_all("cutoff", [routes.historical_cutoff()])
         cutoff = next(puller.pages("cutoff"))
         markets.note_response(cutoff)
         scan = find_covering_archive(pages, self._archive, self.day, parse_cutoff(cutoff))
@@ -147,9 +127,7 @@ class KalshiDay(VenueDay):
         return [routes.markets(tickers=batch, mve_filter=None) for batch in split_batches(sorted(names), MOST_TICKERS)]
 
     async def complete(self, puller: Puller, markets: Markets) -> None:
-        await puller.request_all(
-            "candles", build_candle_calls(self.plan, markets.rows), accept=frozenset({_NOT_FOUND}), fits=_lists_candles
-        )
+        await puller.request_all("candles", build_candle_calls(self.plan, markets.rows), accept=frozenset({_NOT_FOUND}))
 
     def list_open_markets(self, puller: Puller, markets: Markets) -> list[str]:
         """Return the tickers of the live markets that have not been paid out."""
@@ -172,12 +150,6 @@ async def pull_day(
     or older than the cutoff.
     """
     return await pull_venue_day(KalshiDay(client, day, plan, archive), pages, refresh=refresh, progress=progress)
-
-
-def _lists_candles(page: VenuePage) -> None:
-    """Raise for a page of candles without a list of candles; an empty list is valid."""
-    if page.status != _NOT_FOUND:
-        page.items("markets" if "markets" in page.answer else "candlesticks")
 
 
 def select_markets(plan: PullPlan, markets: pl.DataFrame) -> pl.DataFrame:
@@ -224,23 +196,15 @@ class SeriesPull:
 
     def series(self) -> Iterator[pl.DataFrame]:
         """Yield frames of raw/kalshi_series with one row per series; if a series occurs repeatedly, its first record counts."""
-        return (parsed.rows for parsed in self._parsed())
+        return (parse_series(page.items("series"), page.origin).rows for page in self.pull.pages("series"))
 
     def rejects(self) -> pl.DataFrame:
         """Return rows of raw/kalshi_series_rejects: invalid records, and records that contradict an earlier one."""
-        return pl.concat([KALSHI_REJECTS.empty(), *(parsed.rejects for parsed in self._parsed())])
+        return pl.concat(parse_series(page.items("series"), page.origin).rejects for page in self.pull.pages("series"))
 
     def summary(self) -> dict[str, object]:
         """Return the folder and the number of requests of the pull."""
         return {"pull": self.pull.folder, "requests": self.requests}
-
-    def _parsed(self) -> Iterator[ParsedRecords]:
-        earlier: dict[str, Any] = {}
-        for page in self.pull.pages("series"):
-            items = page.items("series")
-            quarantine = Quarantine(KALSHI_SERIES, "ticker", page.fetched_at.date(), page.origin)
-            yield parse_or_reject(partial(parse_series, items, page.origin, earlier=earlier), quarantine)
-            earlier |= {item["ticker"]: item for item in items if isinstance(item, dict) and isinstance(item.get("ticker"), str)} | earlier
 
 
 async def pull_series(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> SeriesPull:

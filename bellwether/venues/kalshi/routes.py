@@ -79,17 +79,19 @@ def series() -> Listing:
 
 def historical_cutoff() -> VenueCall:
     """Build GET /historical/cutoff: markets settled before the cutoff are only in the archive."""
-    return VenueCall("/historical/cutoff")
+    return VenueCall("/historical/cutoff", required="market_settled_ts")
 
 
 def candles_batch(tickers: Sequence[str], start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
     """Build GET /markets/candlesticks for at most `MOST_TICKERS` live markets and `MOST_CANDLES` candles in total."""
-    return VenueCall("/markets/candlesticks", (("market_tickers", ",".join(tickers)), *_span(start, end, period_minutes)))
+    params = (("market_tickers", ",".join(tickers)), *_span(start, end, period_minutes))
+    return VenueCall("/markets/candlesticks", params, required="markets")
 
 
 def historical_candles(ticker: str, start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
     """Build GET /historical/markets/…/candlesticks: those candles of one archived market that end within [start, end]."""
-    return VenueCall(f"/historical/markets/{quote(ticker, safe='')}/candlesticks", _span(start, end, period_minutes))
+    path = f"/historical/markets/{quote(ticker, safe='')}/candlesticks"
+    return VenueCall(path, _span(start, end, period_minutes), required="candlesticks")
 
 
 def orderbooks(tickers: Sequence[str]) -> VenueCall:

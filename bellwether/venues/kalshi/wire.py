@@ -31,8 +31,9 @@ from bellwether.venues.wire.rejects import (
     Origin,
     ParsedRecords,
     Quarantine,
+    build_records,
+    keep_rows,
     repeat_value,
-    sift_pages,
 )
 
 
@@ -199,19 +200,15 @@ SERIES = ObjectShape(
 )
 
 
-def parse_series(objects: Sequence[Any], origin: Origin, *, earlier: Mapping[str, Any] | None = None) -> ParsedRecords:
-    """Parse the series of one page into rows of raw/kalshi_series. earlier: objects of previous pages by ticker; a second object of a
-    series is dropped if it is equal, else it is a reject.
-
-    The day of a reject is that of the response.
+def parse_series(objects: Sequence[Any], origin: Origin) -> ParsedRecords:
+    """Parse the series of one page into rows of raw/kalshi_series. A second object of a series is dropped if it is equal, else it is a
+    reject, whose day is that of the response.
     """
     problems = RejectReasons()
     columns = WireColumns(to_records(objects, "ticker", problems), problems)
     typed = columns.typed(SERIES)
     frame = pl.DataFrame({**typed, "series_ticker": typed["ticker"], "body": columns.bodies(objects)})
-    repeats = find_repeats(
-        frame.select("ticker"), objects, problems, field="ticker", kind="series of the same ticker", earlier=earlier or {}
-    )
+    repeats = find_repeats(frame.select("ticker"), objects, problems, field="ticker", kind="series of the same ticker")
     return Quarantine(KALSHI_SERIES, "ticker", origin.fetched_at.date(), origin).sift(frame, objects, problems, unwanted=repeats)
 
 
@@ -262,7 +259,8 @@ def parse_candles(pages: Sequence[VenuePage], *, day: date, period_minutes: int)
     requested = [parse_requested_tickers(page.request) for page in pages]
     others = {index for index, (number, ticker) in enumerate(zip(numbers, frame["ticker"], strict=True)) if ticker not in requested[number]}
     quarantines = [Quarantine(KALSHI_CANDLES, "ticker", day, page.origin) for page in pages]
-    return sift_pages(KALSHI_CANDLES, quarantines, counts, frame, objects, problems, unwanted=repeats | others)
+    kept = keep_rows(frame, problems.keys() | repeats | others)
+    return build_records(KALSHI_CANDLES, quarantines, counts, kept, objects, problems=problems)
 
 
 def _candles(objects: Sequence[Any], problems: RejectReasons, day: date, period_minutes: int) -> pl.DataFrame:

@@ -12,7 +12,6 @@ class GammaClient(HttpClient):
 
     name = "Polymarket's Gamma interface"
     setting = "gamma_url"
-    lists = True
     #: The documented 300 calls of /markets in 10 s, with some to spare; other routes allow more.
     usual_limits: ClassVar[RateLimit] = RateLimit(tokens_per_second=25, tokens_per_read=1, bucket_seconds=1)
 

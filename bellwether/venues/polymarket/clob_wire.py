@@ -22,7 +22,7 @@ from bellwether.venues.polymarket.wire import (
     to_plain_decimal,
 )
 from bellwether.venues.wire.columns import ObjectShape, RejectReasons, WireColumns, find_repeats, to_records
-from bellwether.venues.wire.rejects import Origin, ParsedRecords, Quarantine, repeat_value, sift_pages
+from bellwether.venues.wire.rejects import ParsedRecords, Quarantine, build_records, keep_rows, repeat_value
 
 POINT = ObjectShape(tickers=(), decimals={"p": PRICE})
 
@@ -46,7 +46,7 @@ def parse_prices(pages: Sequence[VenuePage], market_of: Mapping[str, str], *, da
     )
     repeats = find_repeats(frame.select("number", "at"), points, problems, field="p", kind="price of the same instant")
     quarantines = [Quarantine(POLYMARKET_PRICES, "t", day, page.origin) for page in pages]
-    return sift_pages(POLYMARKET_PRICES, quarantines, counts, frame, points, problems, unwanted=repeats)
+    return build_records(POLYMARKET_PRICES, quarantines, counts, keep_rows(frame, problems.keys() | repeats), points, problems=problems)
 
 
 def _points(points: Sequence[Any], problems: RejectReasons, day: date, period_minutes: int) -> pl.DataFrame:
@@ -68,12 +68,13 @@ CLOB_MARKET = ObjectShape(tickers=("condition_id",), flags=("is_50_50_outcome", 
 TOKEN = ObjectShape(tickers=(), texts=("token_id", "outcome"), decimals={"price": PRICE}, flags=("winner",))
 
 
-def parse_winners(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
-    """Parse the CLOB's markets of one page into rows of raw/polymarket_winners in partition `day`, one per outcome.
+def parse_winners(pages: Sequence[VenuePage], *, day: date) -> ParsedRecords:
+    """Parse pages of the CLOB, each of one market, into rows of raw/polymarket_winners in partition `day`, one per outcome. pages: at least
+    one.
 
-    `ordinals` of the result are those of the markets, once per row. A market with an invalid outcome, or without outcomes, is a reject.
+    A market with an invalid outcome, or without outcomes, is a reject.
     """
-    problems = RejectReasons()
+    problems, objects = RejectReasons(), [page.json for page in pages]
     columns = WireColumns(to_records(objects, "condition_id", problems), problems)
     markets = pl.DataFrame(columns.typed(CLOB_MARKET))
     columns.note_where(~markets["condition_id"].str.contains(CONDITION_ID), "condition_id", "not 0x and 62 or 64 hexadecimal digits")
@@ -83,15 +84,18 @@ def parse_winners(objects: Sequence[Any], origin: Origin, *, day: date) -> Parse
     owners = [index for index, tokens in enumerate(lists) if fits[index] for _ in tokens]
     positions = [position for index, tokens in enumerate(lists) if fits[index] for position in range(len(tokens))]
     tokens = _parse_tokens([token for index, tokens in enumerate(lists) if fits[index] for token in tokens], owners, columns)
-    valid = [place for place, owner in enumerate(owners) if owner not in problems]
     frame = (
         markets[owners]
         .hstack(tokens)
-        .with_columns(day=repeat_value(day, pl.Date(), len(owners)), position=pl.Series(positions, dtype=pl.Int32()))
+        .with_columns(
+            day=repeat_value(day, pl.Date(), len(owners)),
+            position=pl.Series(positions, dtype=pl.Int32()),
+            number=pl.Series(owners, dtype=pl.UInt32()),
+        )
     )
-    rejects = Quarantine(POLYMARKET_WINNERS, "condition_id", day, origin)
-    whole = rejects.sift(frame[valid], objects, RejectReasons())
-    return ParsedRecords(whole.rows, [owners[place] for place in valid], rejects.rows(objects, problems, {}))
+    valid = keep_rows(frame, {place for place, owner in enumerate(owners) if owner in problems})
+    quarantines = [Quarantine(POLYMARKET_WINNERS, "condition_id", day, page.origin) for page in pages]
+    return build_records(POLYMARKET_WINNERS, quarantines, [1] * len(pages), valid, objects, problems=problems)
 
 
 def _parse_tokens(tokens: Sequence[Any], owners: Sequence[int], markets: WireColumns) -> pl.DataFrame:

@@ -6,16 +6,14 @@ resolves, the venue has only coarse prices.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from datetime import date, timedelta
-from functools import partial
 from itertools import islice
 from urllib.parse import parse_qs, urlsplit
 
 import polars as pl
 
-from bellwether.errors import BellwetherError
 from bellwether.tables.raw import (
     POLYMARKET_EVENTS,
     POLYMARKET_MARKETS,
@@ -38,8 +36,7 @@ from bellwether.venues.polymarket.resolution import list_unresolved
 from bellwether.venues.polymarket.routes import COARSE_MINUTES, MOST_DAYS, UNKNOWN
 from bellwether.venues.polymarket.wire import DISTANT, ID, format_time, parse_events, parse_markets
 from bellwether.venues.records import RecordType
-from bellwether.venues.wire.json_decoding import MalformedBody
-from bellwether.venues.wire.rejects import ParsedRecords, assign_origins, is_processed, parse_or_reject
+from bellwether.venues.wire.rejects import ParsedRecords
 from bellwether.venues.wire.times import parse_instant, split_span
 
 #: Step that requests markets by closing time, for markets without a useful scheduled end. Closings are requested only for days that began at
@@ -128,8 +125,7 @@ class PolymarketDay(VenueDay):
             yield from (_reject_unknown(page, self.day) for page in group if page.status in UNKNOWN)
             known = [page for page in group if page.status not in UNKNOWN]
             if known:
-                together = _parse_known_winners(known, self.day)
-                yield from [together] if is_processed(together) else [_parse_known_winners([page], self.day) for page in known]
+                yield parse_winners(known, day=self.day)
 
     def requested(self, page: VenuePage) -> list[str]:
         return parse_qs(urlsplit(page.request.removeprefix("GET ")).query).get("id") or routes.parse_requested_tokens(page)
@@ -157,7 +153,7 @@ class PolymarketDay(VenueDay):
         for page in pull.pages(_COARSE):
             (token,) = routes.parse_requested_tokens(page)
             last[token] = page
-            priced |= {token} if _has_content(page) else set()
+            priced |= {token} if _has_prices(page) else set()
         reason = f"traded, but the venue has no prices every {self.plan.period_minutes} or {COARSE_MINUTES} minutes"
         for token, page in last.items():
             if token not in priced:
@@ -172,17 +168,16 @@ class PolymarketDay(VenueDay):
         listings = [routes.markets(closed=closed, end_date_min=start, end_date_max=end) for closed in (False, True)]
         await markets.collect(puller, "markets", listings)
         if markets.responded_at is not None and markets.responded_at - self.start <= _CLOSINGS_LISTED:
-            async for _ in self._closings(puller, markets):
-                pass
+            await self._collect_closings(puller, markets)
         self.drop_moved(markets, pages)
         await markets.collect_named(puller, NAMED, known_ids - markets.seen_ids())
 
-    async def _closings(self, puller: Puller, markets: Markets) -> AsyncIterator[VenuePage]:
+    async def _collect_closings(self, puller: Puller, markets: Markets) -> None:
         """Add closed markets, latest closing first, until the beginning of the day is reached; Gamma cannot filter by closing time."""
         listing = routes.markets(closed=True, order="closedTime", ascending=False)
-        async with aclosing(puller.follow(_CLOSINGS, [listing], partial(markets.add, _CLOSINGS))) as pages:
+        async with aclosing(puller.follow(_CLOSINGS, [listing])) as pages:
             async for page in pages:
-                yield page
+                markets.add(_CLOSINGS, page)
                 closed = [parse_instant(format_time(item.get("closedTime"))) for item in page.items("markets") if isinstance(item, dict)]
                 if any(at is not None and at < self.start for at in closed):
                     return
@@ -211,7 +206,7 @@ class PolymarketDay(VenueDay):
         empty: set[str] = set()
         priced: set[str] = set()
         for page in puller.pages(_PRICES):
-            (priced if _has_content(page) else empty).update(routes.parse_requested_tokens(page))
+            (priced if _has_prices(page) else empty).update(routes.parse_requested_tokens(page))
         await self._request_prices(puller, _COARSE, build_coarse_calls(self.plan, markets.rows, empty - priced))
 
     async def complete_followed(self, puller: Puller, markets: Markets) -> None:
@@ -220,7 +215,7 @@ class PolymarketDay(VenueDay):
         await self._request_winners(puller, _FOLLOWED_WINNERS, followed)
 
     async def _request_prices(self, puller: Puller, step: str, calls: Sequence[VenueCall]) -> None:
-        await puller.request_all(step, calls, accept=UNKNOWN, client=self._clob, fits=_lists_prices)
+        await puller.request_all(step, calls, accept=UNKNOWN, client=self._clob)
 
     async def _request_winners(self, puller: Puller, step: str, markets: pl.DataFrame) -> None:
         conditions = markets["condition_id"].drop_nulls().unique().sort()
@@ -246,13 +241,6 @@ async def pull_day(
     return await pull_venue_day(PolymarketDay(gamma, clob, day, plan), pages, refresh=refresh, progress=progress)
 
 
-def _parse_known_winners(pages: Sequence[VenuePage], day: date) -> ParsedRecords:
-    """Parse the pages of markets known to the CLOB."""
-    origins = [page.origin for page in pages]
-    parsed = parse_or_reject(lambda: parse_winners([page.json for page in pages], origins[0], day=day), _WINNER.quarantine(day, origins[0]))
-    return assign_origins(parsed, origins)
-
-
 def _reject_unknown(page: VenuePage, day: date) -> ParsedRecords:
     """Build the reject of a market that the CLOB does not know."""
     condition = urlsplit(page.request).path.rsplit("/", 1)[-1]
@@ -271,18 +259,9 @@ def _by_id(build: Callable[..., Listing], ids: Sequence[str], answered: set[str 
             yield build(closed=closed, ids=batch)
 
 
-def _lists_prices(page: VenuePage) -> None:
-    """Raise for a page of prices without a list of prices; an empty list is valid."""
-    if page.status not in UNKNOWN:
-        page.items("history")
-
-
-def _has_content(page: VenuePage) -> bool:
-    """Return True if a page of prices has any; an unexpected response counts as content."""
-    try:
-        return page.status in UNKNOWN or bool(page.items("history"))
-    except (BellwetherError, MalformedBody):
-        return True
+def _has_prices(page: VenuePage) -> bool:
+    """Return False for a page without prices; an unknown token counts as one with prices, because coarse ones are not requested for it."""
+    return page.status in UNKNOWN or bool(page.items("history"))
 
 
 def build_price_calls(plan: PullPlan, markets: pl.DataFrame, minutes: int | None = None) -> list[VenueCall]:

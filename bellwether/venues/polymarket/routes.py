@@ -82,7 +82,7 @@ def prices_history(token_id: str, *, start: datetime, end: datetime, fidelity_mi
         "endTs": str(int(end.timestamp())),
         "fidelity": str(fidelity_minutes),
     }
-    return VenueCall("/prices-history", tuple(params.items()))
+    return VenueCall("/prices-history", tuple(params.items()), required="history")
 
 
 def clob_market(condition_id: str) -> VenueCall:

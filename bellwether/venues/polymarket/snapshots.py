@@ -78,7 +78,7 @@ async def fetch_winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[
     winners: dict[str, tuple[list[str], bool | None]] = {}
     if not pages:
         return winners
-    rows = parse_winners([page.json for page in pages], pages[0].origin, day=pages[0].fetched_at.date()).rows
+    rows = parse_winners(pages, day=pages[0].fetched_at.date()).rows
     for row in rows.with_columns(normalize_condition(pl.col("condition_id"))).iter_rows(named=True):
         names, _ = winners.setdefault(row["condition_id"], ([], row["is_50_50_outcome"]))
         if row["winner"]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import itemgetter
-from types import MappingProxyType, NoneType
+from types import NoneType
 from typing import Any
 
 import orjson
@@ -286,23 +286,13 @@ def _null_where(series: pl.Series, mask: pl.Series) -> pl.Series:
     return series.zip_with(~mask.fill_null(False), pl.Series([None], dtype=series.dtype)) if mask.any() else series
 
 
-NOTHING: Mapping[Any, Any] = MappingProxyType({})
-
-
-def find_repeats(
-    keys: pl.DataFrame, objects: Sequence[Any], problems: RejectReasons, *, field: str, kind: str, earlier: Mapping[Any, Any] = NOTHING
-) -> frozenset[int]:
+def find_repeats(keys: pl.DataFrame, objects: Sequence[Any], problems: RejectReasons, *, field: str, kind: str) -> frozenset[int]:
     """Return the positions of objects that repeat an earlier object with the same key; a different object with the same key is noted as a
-    problem of `field`. kind: name of the objects in that message. earlier: objects of previous pages by key.
-
-    Objects with a problem are ignored. With `earlier`, the keys are a single column.
+    problem of `field`. kind: name of the objects in that message. Objects with a problem are ignored.
     """
     repeats: set[int] = set()
-    first: dict[tuple[Any, ...], Any] = {(key,): item for key, item in earlier.items()}
-    mask = keys.is_duplicated()
-    if earlier:
-        mask |= keys.to_series().is_in(list(earlier))
-    for index in mask.arg_true():
+    first: dict[tuple[Any, ...], Any] = {}
+    for index in keys.is_duplicated().arg_true():
         if index in problems:
             continue
         key = keys.row(index)

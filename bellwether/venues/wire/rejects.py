@@ -7,15 +7,14 @@ value appears.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
 from typing import Any
 
 import orjson
 import polars as pl
-from polars.exceptions import PanicException
 
 from bellwether.tables.raw import REJECTS
 from bellwether.tables.schema import TIME, Table
@@ -24,8 +23,6 @@ from bellwether.tables.schema import TIME, Table
 VALUE_LIMIT = 200
 #: Reason of the reject for an empty page whose cursor continues.
 HOLE = "the page lists nothing although its cursor goes on, also when asked for again: records may be missing"
-#: Reason of the reject for a whole page; the value is the error.
-UNPROCESSABLE = "the page cannot be processed, also when requested again"
 MISSING = "missing"
 UNKNOWN_STATUS = "not a status of the venue"
 NO_RESULT = "a settled market without a result"
@@ -35,12 +32,10 @@ NO_TRADING_IDS = "missing: a deployed market with an order book has trading ids"
 CROSSED = "the bid lies above the ask"
 NOT_LISTED = "requested by name and not in the answer"
 #: Reasons that may not apply to a later response, such as a missing value. Every other reason is permanent.
-CURABLE = frozenset({UNPROCESSABLE, MISSING, UNKNOWN_STATUS, NO_RESULT, WITHOUT_END, UNKNOWN_VERSION, NO_TRADING_IDS, CROSSED, NOT_LISTED})
+CURABLE = frozenset({MISSING, UNKNOWN_STATUS, NO_RESULT, WITHOUT_END, UNKNOWN_VERSION, NO_TRADING_IDS, CROSSED, NOT_LISTED})
 #: Tables whose curable rejects keep a day from being final, and the maximum time.
 _KEEP_OPEN = frozenset({"raw/kalshi_markets", "raw/polymarket_markets"})
 PATIENCE = timedelta(days=45)
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +88,6 @@ class Quarantine:
             [self._row(index, objects[index], problems[index], days.get(index)) for index in sorted(problems)]
         )
 
-    def reject_page(self, error: BaseException) -> pl.DataFrame:
-        """Build the reject of a page that cannot be processed because of `error`."""
-        return self.rows([None], {0: RejectReason(None, f"{type(error).__name__}: {error}", UNPROCESSABLE)}, {})
-
     def reject_missing(self, names: Sequence[str], reason: str) -> pl.DataFrame:
         """Build the rejects of records that the page's request names and its response lacks."""
         return self.rows([{self.identity: name} for name in names], dict.fromkeys(range(len(names)), RejectReason(None, None, reason)), {})
@@ -126,23 +117,11 @@ class Quarantine:
         of the origin, which are added. unwanted: positions of rows to drop, such as duplicates.
         """
         dropped = problems.keys() | unwanted
-        ordinals = [index for index in range(frame.height) if index not in dropped] if dropped else range(frame.height)
-        rows = (frame[ordinals] if dropped else frame).hstack(_fetched_columns(self.origin, len(ordinals)))
+        ordinals = [index for index in range(frame.height) if index not in dropped]
+        origin = [pl.lit(value, self.table.schema[name]).alias(name) for name, value in to_origin_columns(self.origin).items()]
+        rows = keep_rows(frame, dropped).with_columns(origin)[self.table.names]
         days = {index: frame["day"][index] for index in problems} if "day" in frame.columns else {}
-        return ParsedRecords(rows[self.table.names], ordinals, self.rows(objects, problems, days))
-
-
-def parse_or_reject(parse: Callable[[], ParsedRecords], quarantine: Quarantine) -> ParsedRecords:
-    """Call `parse` and return the result; if it raises an exception, return the reject of the whole page instead."""
-    try:
-        return parse()
-    except (Exception, PanicException) as error:
-        return ParsedRecords(quarantine.table.empty(), (), quarantine.reject_page(error))
-
-
-def is_processed(parsed: ParsedRecords) -> bool:
-    """Return False if the page could not be processed and became a reject as a whole."""
-    return not (parsed.rejects.height == 1 and parsed.rejects["reason"].item() == UNPROCESSABLE)
+        return ParsedRecords(rows, ordinals, self.rows(objects, problems, days))
 
 
 def select_curable(rejects: pl.DataFrame) -> pl.DataFrame:
@@ -150,30 +129,24 @@ def select_curable(rejects: pl.DataFrame) -> pl.DataFrame:
     return rejects.filter(pl.col("reason").is_in(CURABLE) & pl.col("table").is_in(_KEEP_OPEN))
 
 
-def assign_origins(parsed: ParsedRecords, origins: Sequence[Origin]) -> ParsedRecords:
-    """Give records that were parsed together from several pages their own page each: object i comes from the page `origins[i]`."""
-    rejects = parsed.rejects
-    return ParsedRecords(
-        _with_origins(parsed.rows, [origins[ordinal] for ordinal in parsed.ordinals]),
-        parsed.ordinals,
-        _with_origins(rejects, [origins[ordinal] for ordinal in rejects["ordinal"]]).with_columns(ordinal=pl.lit(0, pl.Int32())),
-    )
+def keep_rows(frame: pl.DataFrame, dropped: Collection[int]) -> pl.DataFrame:
+    """Return the rows of a frame except those at the positions `dropped`."""
+    return frame[[index for index in range(frame.height) if index not in dropped]] if dropped else frame
 
 
-def sift_pages(  # noqa: PLR0917
+def build_records(
     table: Table,
     quarantines: Sequence[Quarantine],
     counts: Sequence[int],
-    frame: pl.DataFrame,
+    rows: pl.DataFrame,
     objects: Sequence[Any],
-    problems: Mapping[int, RejectReason],
     *,
-    unwanted: Collection[int] = (),
+    problems: Mapping[int, RejectReason],
 ) -> ParsedRecords:
-    """Split the objects of several pages, parsed together, into valid rows and rejects; see `Quarantine.sift`.
+    """Return the valid `rows` of pages that were parsed together, and the rejects of their objects with `problems`.
 
-    quarantines, counts: of each page, the builder of its rejects and its number of objects. frame: also has the column `number` with the
-    position of each object's page.
+    quarantines, counts: of each page, the builder of its rejects and its number of objects. rows: without the columns of the origin, but with
+    the column `number`, the position of each row's page.
     """
     origins = [quarantine.origin for quarantine in quarantines]
     pages = pl.DataFrame(
@@ -181,26 +154,13 @@ def sift_pages(  # noqa: PLR0917
         schema={"number": pl.UInt32(), "request": pl.String(), "page": pl.Int32(), "fetched_at": TIME, "known_at": TIME},
         orient="row",
     )
-    dropped = problems.keys() | unwanted
-    kept = frame[[index for index in range(frame.height) if index not in dropped]] if dropped else frame
-    rows = kept.join(pages, on="number", how="left", maintain_order="left").select(table.names)
     rejects, start = [REJECTS[read_venue(table)].empty()], 0
     for quarantine, count in zip(quarantines, counts, strict=True) if problems else ():
         own = {index - start: problems[index] for index in range(start, start + count) if index in problems}
         if own:
             rejects.append(quarantine.rows(objects[start : start + count], own, {}))
         start += count
-    return ParsedRecords(rows, (), pl.concat(rejects))
-
-
-def _with_origins(rows: pl.DataFrame, origins: Sequence[Origin]) -> pl.DataFrame:
-    at = pl.Series([origin.fetched_at for origin in origins], dtype=TIME)
-    return rows.with_columns(
-        pl.Series("request", [origin.request for origin in origins], dtype=pl.String()),
-        pl.Series("page", [origin.page for origin in origins], dtype=pl.Int32()),
-        at.alias("fetched_at"),
-        at.alias("known_at"),
-    )
+    return ParsedRecords(rows.join(pages, on="number", how="left", maintain_order="left").select(table.names), (), pl.concat(rejects))
 
 
 def read_venue(table: Table) -> str:
@@ -216,17 +176,6 @@ def _no_rejects(venue: str) -> pl.DataFrame:
 def repeat_value(value: Any, dtype: pl.DataType, height: int) -> pl.Series:
     """Create a column with `value` in every row."""
     return pl.Series([value], dtype=dtype).new_from_index(0, height)
-
-
-def _fetched_columns(origin: Origin, height: int) -> list[pl.Series]:
-    at = repeat_value((origin.fetched_at - _EPOCH) // timedelta(microseconds=1), pl.Int64(), height).cast(TIME)
-    page = repeat_value(origin.page, pl.Int32(), height)
-    return [
-        repeat_value(origin.request, pl.String(), height).alias("request"),
-        page.alias("page"),
-        at.alias("fetched_at"),
-        at.alias("known_at"),
-    ]
 
 
 def to_origin_columns(origin: Origin) -> dict[str, Any]:

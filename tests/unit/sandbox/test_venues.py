@@ -16,6 +16,7 @@ import pytest
 from bellwether.sandbox import Clock, GeneratedWorld, create_app
 from bellwether.sandbox.app import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PATH
 from bellwether.sandbox.timestamps import SECOND, to_instant
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi.wire import parse_events, parse_markets, parse_series
 from bellwether.venues.polymarket import clob_wire
 from bellwether.venues.polymarket import wire as polymarket
@@ -123,8 +124,9 @@ def test_our_parsers_accept_polymarkets_objects_but_the_deliberately_invalid_one
     assert len(rejected) < 30
     events = site().every("events", closed="false", limit=500)
     assert polymarket.parse_events(events, ORIGIN, day=TODAY).rejects.is_empty()
-    clob = [site().call(f"{CLOB_PATH}/markets/{market['conditionId']}").json() for market in listed(True)[:30]]
-    winners = clob_wire.parse_winners(clob, ORIGIN, day=TODAY)
+    paths = [f"{CLOB_PATH}/markets/{market['conditionId']}" for market in listed(True)[:30]]
+    pages = [VenuePage(f"GET {path}", 200, ORIGIN.fetched_at, site().call(path).content) for path in paths]
+    winners = clob_wire.parse_winners(pages, day=TODAY)
     assert winners.rejects.is_empty()
     assert winners.rows["winner"].sum() > 15
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime
 from typing import Any
 
 import polars as pl
 
+from bellwether.venues.http.page import VenuePage
 from bellwether.venues.polymarket.wire import parse_markets
 from bellwether.venues.wire.rejects import Origin, ParsedRecords
 
@@ -119,6 +121,11 @@ def book(**changes: Any) -> dict[str, Any]:
         "last_trade_price": "",
     }
     return {name: value for name, value in (current | changes).items() if value is not ...}
+
+
+def clob_pages(*objects: Any) -> list[VenuePage]:
+    """Return the pages of the CLOB that have these markets, one each."""
+    return [VenuePage("GET /markets/0x", 200, FETCHED, json.dumps(item).encode(), ordinal) for ordinal, item in enumerate(objects)]
 
 
 def read(*objects: Any) -> ParsedRecords:

@@ -17,10 +17,9 @@ from bellwether.lake.storage import Storage, open_storage
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_MARKETS, KALSHI_SERIES
 from bellwether.venues.day import DayPull, PullPlan
 from bellwether.venues.http.pages import PageStore
-from bellwether.venues.kalshi import pull as kalshi_pull
 from bellwether.venues.kalshi.pull import build_candle_calls, pull_day, select_markets
 from bellwether.venues.kalshi.routes import parse_requested_tickers
-from bellwether.venues.wire.rejects import NOT_LISTED, UNPROCESSABLE
+from bellwether.venues.wire.rejects import NOT_LISTED
 from tests.sizes import NIGHTLY
 from tests.unit.venues.sessions import PLAN, KalshiSession, is_final, rows, stored_pages
 from tests.unit.venues.venue import answer, client
@@ -157,29 +156,17 @@ async def test_a_nested_market_that_the_listing_lacks_is_added(session: Callable
     assert "A-3" in found["candles"]["ticker"].to_list()
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"result": "no"}, "result"),
-        ({"settlement_value_dollars": "0.5000"}, "settlement_value"),
-        ({"close_time": "2026-03-14T13:00:00Z"}, "close_time"),
-    ],
-)
 @pytest.mark.parametrize("newer", ["listing", "nested"])
-async def test_of_two_records_that_disagree_the_newer_counts_and_the_other_is_quarantined(
-    session: Callable[[World], KalshiSession], change: dict[str, Any], field: str, newer: str
-):
+async def test_of_two_records_that_disagree_the_newer_counts(session: Callable[[World], KalshiSession], newer: str):
     world = ordinary()
     times = {"listing": "2026-03-16T00:00:00Z", "nested": "2026-03-17T00:00:00Z" if newer == "nested" else "2026-03-15T00:00:00Z"}
     world.live[2] |= {"updated_time": times["listing"]}
-    world.nested = {"EV-B": [{**world.live[2], **change, "updated_time": times["nested"]}]}
+    world.nested = {"EV-B": [{**world.live[2], "result": "no", "updated_time": times["nested"]}]}
     found = everything(await session(world).day())
-    kept = found["markets"].filter(ticker="B-1")
-    assert kept["request"][0].startswith("GET /events" if newer == "nested" else "GET /markets")
-    rejected = found["rejects"].row(0, named=True)
-    assert (found["rejects"].height, rejected["record_id"], rejected["field"]) == (1, "B-1", field)
-    assert "another record of this market, at least as new, says" in rejected["reason"]
-    assert ("/events" in rejected["request"]) == (newer == "listing")
+    (kept,) = found["markets"].filter(ticker="B-1").iter_rows(named=True)
+    assert kept["request"].startswith("GET /events" if newer == "nested" else "GET /markets")
+    assert kept["result"] == ("no" if newer == "nested" else "yes")
+    assert found["rejects"].is_empty()
 
 
 @pytest.mark.parametrize("with_result", ["listing", "nested"])
@@ -192,8 +179,7 @@ async def test_of_two_equally_new_records_the_one_with_a_result_counts(session: 
     pull = await session(world).day()
     found = everything(pull)
     assert found["markets"].filter(ticker="B-1").select("status", "result").rows() == [("finalized", "yes")]
-    assert found["rejects"].select("record_id", "value").unique().rows() == [("B-1", "")]
-    assert found["rejects"]["reason"].str.ends_with("says yes").all()
+    assert found["rejects"].is_empty()
     assert pull.pulls()["final"].item()
 
 
@@ -211,16 +197,14 @@ async def test_a_newer_record_that_closed_on_another_day_takes_its_market_away(s
     world.nested = {"EV-C": [{**world.live[4], "close_time": "2026-03-13T15:00:00Z", "updated_time": "2026-03-19T00:00:00Z"}]}
     found = everything(await session(world).day())
     assert "C-1" not in found["markets"]["ticker"].to_list()
-    assert found["rejects"].select("record_id", "field").rows() == [("C-1", "close_time")]
 
 
-async def test_disagreement_between_live_and_archive_is_quarantined(session: Callable[[World], KalshiSession]):
+async def test_of_a_live_and_an_archived_record_the_newer_counts(session: Callable[[World], KalshiSession]):
     world = archived()
     world.live.append({**world.archive[0], "result": "no", "updated_time": "2026-03-19T00:00:00Z"})
     run = session(world)
     found = everything(await run.day(archive=await archive_rows(run)))
     assert found["markets"].filter(ticker="A-1")["result"].to_list() == ["no"]
-    assert found["rejects"].select("record_id", "table", "field", "value").rows() == [("A-1", "raw/kalshi_archive", "result", "yes")]
 
 
 async def test_archived_candles_that_the_venue_does_not_have_are_a_reject(session: Callable[[World], KalshiSession]):
@@ -328,32 +312,6 @@ async def test_a_market_that_a_new_pull_of_the_day_lacks_is_a_reject_until_it_is
 def absent(pull: DayPull) -> list[str]:
     """Return the markets that were requested by name and not listed."""
     return sorted(pull.rejects().filter(pl.col("reason") == NOT_LISTED)["record_id"])
-
-
-def fail_for(monkeypatch: pytest.MonkeyPatch, marker: str) -> None:
-    """Make the parser fail for every page that contains a text."""
-    parse = kalshi_pull.parse_markets
-
-    def parse_or_fail(objects: list[Any], *args: Any, **options: Any) -> Any:
-        if marker in str(objects):
-            raise OverflowError(f"too large: {marker}")
-        return parse(objects, *args, **options)
-
-    monkeypatch.setattr(kalshi_pull, "parse_markets", parse_or_fail)
-
-
-async def test_a_page_that_cannot_be_processed_is_asked_for_again_and_then_set_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    run = KalshiSession(tmp_path, ordinary())
-    fail_for(monkeypatch, "'B-1'")
-    run.at(1)
-    pull = await run.day()
-    assert tickers(pull) == ["A-1", "A-2", "C-1"]
-    whole = pull.rejects().filter(pl.col("reason") == UNPROCESSABLE)
-    assert whole.height >= 1
-    assert whole["value"].unique().to_list() == ["OverflowError: too large: 'B-1'"]
-    listing = [url for url in run.take_requests() if "min_close_ts" in url]
-    assert len(listing) == len(set(listing)) + 1, "the one page that failed was asked for twice"
-    assert not is_final(pull)
 
 
 async def test_refresh_takes_no_page_of_an_unfinished_pull(tmp_path: Path):

@@ -78,9 +78,12 @@ async def test_a_listing_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPa
     assert tickers(await collect(Script(listing("c1", "A"), listing("c2", "B"), listing("", "C")))) == ["A", "B", "C"]
 
 
-async def test_an_answer_without_the_list_is_an_error_and_not_an_empty_listing():
-    with pytest.raises(VenueError, match="no list 'markets', it holds cursor, events"):
-        await collect(Script(answer({"events": [], "cursor": ""})))
+async def test_an_answer_without_the_list_is_requested_again_and_then_an_error():
+    bare = answer({"events": [], "cursor": ""})
+    assert tickers(await collect(Script(bare, listing("", "A")))) == ["A"]
+    with pytest.raises(VenueError, match="HTTP 200 without 'markets'; the answer holds cursor, events") as caught:
+        await collect(Script(bare))
+    assert caught.value.kind == "malformed"
 
 
 def keyset(cursor: Any, *ids: int, items: str = "markets") -> httpx.Response:

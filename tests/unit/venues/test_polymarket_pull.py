@@ -14,6 +14,7 @@ import httpx
 import polars as pl
 import pytest
 
+from bellwether.errors import VenueError
 from bellwether.tables.raw import POLYMARKET_MARKETS, POLYMARKET_PRICES
 from bellwether.venues.day import PullPlan
 from bellwether.venues.polymarket.pull import build_price_calls
@@ -267,18 +268,16 @@ async def test_prices_are_those_of_yes_or_of_the_first_name(session: Callable[[W
     assert found["prices"]["price"].unique().to_list() == [Decimal("0.25")]
 
 
-async def test_prices_of_another_shape_cost_their_market_alone(tmp_path: Path):
-    bodies: list[Any] = [{"history": 5}, {"error": "?"}, {"history": [5, {"t": -1, "p": 1}, {"t": 10**17, "p": 0.5}]}, []]
-    for number, body in enumerate(bodies):
-        run = PolymarketSession(tmp_path / str(number))
-        clob_of_world = run.world._clob
+async def test_prices_of_another_shape_are_requested_again_and_then_fail_the_day(tmp_path: Path):
+    run = PolymarketSession(tmp_path)
+    usual = run.world._clob
 
-        def odd(path: str, query: httpx.QueryParams, body: Any = body, usual: Any = clob_of_world) -> httpx.Response:
-            is_odd = path == "/prices-history" and query["market"] == token(12, 0)
-            return answer(body) if is_odd else usual(path, query)
+    def odd(path: str, query: httpx.QueryParams) -> httpx.Response:
+        is_odd = path == "/prices-history" and query["market"] == token(12, 0)
+        return answer({"error": "?"}) if is_odd else usual(path, query)
 
-        run.world._clob = odd
-        pull = await run.day()
-        priced = set(rows(POLYMARKET_PRICES, pull.prices())["market_id"])
-        assert priced == {"11", "21", "22", "31"}, body
-        assert pull.rejects().height >= 1
+    run.world._clob = odd
+    with pytest.raises(VenueError, match="HTTP 200 without 'history'"):
+        await run.day()
+    run.world._clob = usual
+    assert set(rows(POLYMARKET_PRICES, (await run.day()).prices())["market_id"]) == set(OURS)

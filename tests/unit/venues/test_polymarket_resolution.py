@@ -16,7 +16,7 @@ from bellwether.tables.clean import RESOLUTIONS
 from bellwether.venues.polymarket.clob_wire import parse_winners
 from bellwether.venues.polymarket.resolution import EVIDENCE, RESOLUTION, SILENCE, build_resolutions, resolve_markets
 from bellwether.venues.polymarket.wire import parse_markets
-from tests.unit.venues.polymarket_objects import DAY, NO, ORIGIN, YES, clob_market, market
+from tests.unit.venues.polymarket_objects import DAY, NO, ORIGIN, YES, clob_market, clob_pages, market
 
 FETCHED = datetime(2026, 3, 20, 8, 30, tzinfo=UTC)
 RECENT, OLD = FETCHED - timedelta(days=1), FETCHED - SILENCE
@@ -196,7 +196,7 @@ def test_whatever_the_evidence_a_winner_is_closed_final_undisputed_and_contradic
 
 
 def table(markets: list[Any], flagged: list[Any]) -> pl.DataFrame:
-    rows, flags = parse_markets(markets, ORIGIN, day=DAY).rows, parse_winners(flagged, ORIGIN, day=DAY).rows
+    rows, flags = parse_markets(markets, ORIGIN, day=DAY).rows, parse_winners(clob_pages(*flagged), day=DAY).rows
     return RESOLUTIONS.validate(build_resolutions(rows.lazy(), flags.lazy()))
 
 

@@ -27,6 +27,7 @@ from tests.unit.venues.polymarket_objects import (
     ORIGIN,
     YES,
     clob_market,
+    clob_pages,
     condition,
     event,
     market,
@@ -122,7 +123,7 @@ def test_an_event_is_read_with_its_tags_and_series_and_without_its_markets():
 
 
 def winners(*objects: Any) -> ParsedRecords:
-    parsed = parse_winners(list(objects), ORIGIN, day=DAY)
+    parsed = parse_winners(clob_pages(*objects), day=DAY)
     POLYMARKET_WINNERS.validate(parsed.rows)
     POLYMARKET_REJECTS.validate(parsed.rejects)
     return parsed
@@ -162,9 +163,9 @@ def test_every_outcome_of_a_clob_market_is_a_row():
 )
 def test_a_clob_market_that_does_not_fit_is_a_reject_as_a_whole(changes: dict[str, Any], field: str, reason: str):
     parsed = winners(clob_market(1), clob_market(2, **changes))
-    assert (parsed.rows["condition_id"].unique().to_list(), parsed.ordinals) == ([condition(1)], [0, 0])
+    assert parsed.rows.select("condition_id", "page").unique().rows() == [(condition(1), 0)]
     assert [(found[0], found[2]) for found in reject_fields(parsed.rejects)] == [(field, reason)]
-    assert parsed.rejects["ordinal"].to_list() == [1]
+    assert parsed.rejects.select("page", "ordinal").rows() == [(1, 0)]
 
 
 def test_points_become_prices_at_their_instants():

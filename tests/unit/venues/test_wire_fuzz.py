@@ -40,7 +40,6 @@ from bellwether.venues.kalshi.stream.protocol import TradingStatus
 from bellwether.venues.polymarket import clob_wire as clob
 from bellwether.venues.polymarket import snapshots as polymarket_snapshots
 from bellwether.venues.polymarket import wire as polymarket
-from bellwether.venues.wire.json_decoding import decode_json
 from bellwether.venues.wire.rejects import ParsedRecords
 from tests.sizes import NIGHTLY
 from tests.unit.venues import polymarket_objects as objects
@@ -79,7 +78,7 @@ def listed(key: str, item: Any, parse: Callable[..., ParsedRecords]) -> tuple[An
 
 def single(item: Any, parse: Callable[..., ParsedRecords]) -> tuple[Any, Callable[[Any], ParsedRecords]]:
     """Return an answer that is one object, and its parser."""
-    return item, lambda answer: parse([decode_json(text_of(answer))], ORIGIN, day=DAY)
+    return item, lambda answer: parse([VenuePage(ORIGIN.request, 200, ORIGIN.fetched_at, text_of(answer))], day=DAY)
 
 
 def text_of(answer: Any) -> bytes:
