@@ -127,7 +127,6 @@ _MARKET = (
     _text("price_level_structure", "name of the price grid; other values are possible"),
     Column("is_combo", pl.Boolean(), "whether it is a multivariate (combo) market"),
     Column("is_provisional", pl.Boolean(), "whether the venue may delete it if it never trades", nullable=True),
-    Column("wire_format", TEXT, "current (dollar strings), transitional (both) or legacy (integer cents)"),
     Column("source", TEXT, "endpoint of the data: live or historical"),
     BODY,
     *FETCHED,

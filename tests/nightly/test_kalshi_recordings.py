@@ -1,4 +1,4 @@
-"""Recorded bodies of Kalshi from 2024 to 2026 and its OpenAPI, compared with a plain parse of each object, field by field."""
+"""Recorded bodies of Kalshi and its OpenAPI, compared with a plain parse of each object, field by field."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from bellwether.venues.kalshi.wire import (
     MARKET,
     PARTS,
     SERIES,
-    STATUS_SYNONYMS,
     STATUSES,
     extract_nested_markets,
     parse_candles,
@@ -40,13 +39,12 @@ pytestmark = pytest.mark.real
 Object = dict[str, Any]
 ORIGIN = Origin("GET /markets", 0, datetime(2026, 11, 1, tzinfo=UTC))
 DAY = date(2026, 11, 1)
-GENERATIONS = {"current": "rest_2026_08", "transitional": "rest_2026_01_transitional", "legacy": "rest_2024_legacy"}
 
 
 def objects(value: Any, *fields: str) -> Iterator[Object]:
-    """Return every JSON object below `value` with all these fields, with or without the underscore of the 2024 client."""
+    """Return every JSON object below `value` with all these fields."""
     if isinstance(value, dict):
-        if all(name in value or f"_{name}" in value for name in fields):
+        if all(name in value for name in fields):
             yield value
         for inner in value.values():
             yield from objects(inner, *fields)
@@ -55,13 +53,13 @@ def objects(value: Any, *fields: str) -> Iterator[Object]:
             yield from objects(inner, *fields)
 
 
-def bodies(recordings: Path, generation: str) -> list[Any]:
-    return [json.loads(path.read_bytes()) for path in sorted((recordings / "kalshi" / GENERATIONS[generation]).glob("*.json"))]
+def bodies(recordings: Path) -> list[Any]:
+    return [json.loads(path.read_bytes()) for path in sorted((recordings / "kalshi" / "rest_2026_08").glob("*.json"))]
 
 
-def markets(recordings: Path, generation: str) -> list[Object]:
-    found = [item for body in bodies(recordings, generation) for item in objects(body, "ticker", "event_ticker", "close_time")]
-    assert found, f"no markets in {GENERATIONS[generation]}"
+def markets(recordings: Path) -> list[Object]:
+    found = [item for body in bodies(recordings) for item in objects(body, "ticker", "event_ticker", "close_time")]
+    assert found
     return found
 
 
@@ -71,16 +69,10 @@ def read(items: list[Object]) -> pl.DataFrame:
     return KALSHI_MARKETS.validate(parsed.rows, unique=False)
 
 
-def plain(item: Object, name: str) -> Any:
-    return item.get(name, item.get(f"_{name}"))
-
-
 def expected_decimal(item: Object, name: str, rule: DecimalRule) -> Decimal | None:
     """Parse the value by a plain rule for one field."""
-    text, number = plain(item, name + rule.suffix), plain(item, name)
-    if text is None and number is None:
-        return None
-    value = Decimal(text) if text is not None else Decimal(number) / (100 if rule.suffix == "_dollars" else 1)
+    text = item.get(name + rule.suffix)
+    value = None if text is None else Decimal(text)
     return None if value in rule.absent else value
 
 
@@ -91,20 +83,18 @@ def expected_time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(whole).replace(tzinfo=UTC, microsecond=int(f"{fraction or '':0<6}"[:6]))
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
-def test_every_recorded_market_is_read_field_by_field(recordings: Path, generation: str):
-    items = markets(recordings, generation)
+def test_every_recorded_market_is_read_field_by_field(recordings: Path):
+    items = markets(recordings)
     for item, found in zip(items, read(items).iter_rows(named=True), strict=True):
-        assert (found["ticker"], found["event_ticker"]) == (plain(item, "ticker"), plain(item, "event_ticker"))
+        assert (found["ticker"], found["event_ticker"]) == (item.get("ticker"), item.get("event_ticker"))
         for name, rule in MARKET.decimals.items():
             assert found[name] == expected_decimal(item, name, rule), (found["ticker"], name)
         for column, name in MARKET.times.items():
-            assert found[column] == expected_time(plain(item, name)), (found["ticker"], name)
+            assert found[column] == expected_time(item.get(name)), (found["ticker"], name)
         for name in set(MARKET.texts) - {"status", "result"}:
-            assert found[name] == plain(item, name), (found["ticker"], name)
-        assert found["status"] == STATUS_SYNONYMS.get(plain(item, "status"), plain(item, "status"))
-        assert found["result"] == (plain(item, "result") or "")
-        assert found["wire_format"] == generation
+            assert found[name] == item.get(name), (found["ticker"], name)
+        assert found["status"] == item["status"]
+        assert found["result"] == (item.get("result") or "")
         assert decode_json(found["body"].encode()) == item
 
 
@@ -116,29 +106,21 @@ def first_by_name(items: list[dict[str, Any]], name: Callable[[dict[str, Any]], 
     return list(found.values())
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
-def test_every_recorded_event_is_read(recordings: Path, generation: str):
-    items = [
-        item for body in bodies(recordings, generation) for item in objects(body, "event_ticker", "series_ticker", "mutually_exclusive")
-    ]
+def test_every_recorded_event_is_read(recordings: Path):
+    items = [item for body in bodies(recordings) for item in objects(body, "event_ticker", "series_ticker", "mutually_exclusive")]
     parsed = parse_events(items, ORIGIN, day=DAY)
     assert parsed.rejects.is_empty()
     rows = KALSHI_EVENTS.validate(parsed.rows, unique=False)
-    for item, found in zip(first_by_name(items, lambda item: plain(item, "event_ticker")), rows.iter_rows(named=True), strict=True):
+    for item, found in zip(first_by_name(items, lambda item: item.get("event_ticker")), rows.iter_rows(named=True), strict=True):
         for name in ("event_ticker", "series_ticker", "title", "sub_title", "category", "mutually_exclusive"):
-            assert found[name] == plain(item, name)
-        assert found["strike_date"] == expected_time(plain(item, "strike_date"))
+            assert found[name] == item.get(name)
+        assert found["strike_date"] == expected_time(item.get("strike_date"))
     nested = [market for item in items for market in item.get("markets") or []]
     assert extract_nested_markets(items) == nested
 
 
 def test_every_recorded_series_is_read(recordings: Path):
-    found = [
-        item
-        for generation in GENERATIONS
-        for body in bodies(recordings, generation)
-        for item in objects(body, "ticker", "fee_type", "frequency")
-    ]
+    found = [item for body in bodies(recordings) for item in objects(body, "ticker", "fee_type", "frequency")]
     parsed = parse_series(found, ORIGIN)
     assert parsed.rejects.is_empty()
     assert found
@@ -149,9 +131,8 @@ def test_every_recorded_series_is_read(recordings: Path):
         assert row["tags"] == (item["tags"] or [])
 
 
-@pytest.mark.parametrize("generation", ["current", "transitional"])
-def test_every_recorded_candle_is_read_field_by_field(recordings: Path, generation: str):
-    items = [item for body in bodies(recordings, generation) for item in objects(body, "end_period_ts", "yes_bid", "price")]
+def test_every_recorded_candle_is_read_field_by_field(recordings: Path):
+    items = [item for body in bodies(recordings) for item in objects(body, "end_period_ts", "yes_bid", "price")]
     for item in items:
         body = orjson.dumps({"ticker": "T", "candlesticks": [item]})
         parsed = parse_candles([VenuePage("GET /markets/T/candlesticks", 200, ORIGIN.fetched_at, body)], day=DAY, period_minutes=60)
@@ -245,7 +226,6 @@ def test_every_typed_field_of_a_market_reaches_its_column(spec: Schema):
     for field in (*MARKET.tickers, *MARKET.texts, *MARKET.flags, *MARKET.numbers):
         assert found[field] == item[field], field
     assert decode_json(found["custom_strike"].encode()) == item["custom_strike"]
-    assert found["wire_format"] == "current"
 
 
 def test_the_words_for_a_markets_state_are_the_venues(spec: Schema):

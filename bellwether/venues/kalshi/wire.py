@@ -1,4 +1,4 @@
-"""Parsing of Kalshi's JSON, in every format since 2024, into raw tables; invalid objects become rows of raw/kalshi_rejects."""
+"""Parsing of Kalshi's JSON into raw tables; invalid objects become rows of raw/kalshi_rejects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from bellwether.venues.wire.columns import (
     ObjectShape,
     Record,
     RejectReasons,
-    Typed,
     WireColumns,
     find_repeats,
     format_number,
@@ -36,26 +35,15 @@ from bellwether.venues.wire.rejects import (
     repeat_value,
 )
 
-
-def format_cents(cents: int) -> str:
-    """Format integer cents as a dollar string: 7 -> "0.07"."""
-    sign = "-" if cents < 0 else ""
-    return f"{sign}{abs(cents) // 100}.{abs(cents) % 100:02d}"
-
-
-DOLLARS = DecimalRule(
-    "_dollars", format_cents, r"^-?[0-9]{1,4}(\.[0-9]{1,6})?$", PRICE, "not a decimal of at most 4 digits and 6 decimals", 9999
-)
+DOLLARS = DecimalRule("_dollars", r"^-?[0-9]{1,4}(\.[0-9]{1,6})?$", PRICE, "not a decimal of at most 4 digits and 6 decimals", 9999)
 PRICE_OF_CONTRACT = replace(DOLLARS, highest=1)
 #: A quote at 0 or 1 is a missing quote; a trade at 0 means that nothing traded.
 QUOTE = replace(PRICE_OF_CONTRACT, absent=(0, 1))
 TRADE = replace(PRICE_OF_CONTRACT, absent=(0,))
-CONTRACTS = DecimalRule("_fp", str, r"^-?[0-9]{1,16}(\.[0-9]{1,2})?$", SIZE, "not a decimal of at most 16 digits and 2 decimals", 10**16)
-RATIO = replace(DOLLARS, suffix="", text=format_number, numbers=(int, float))
+CONTRACTS = DecimalRule("_fp", r"^-?[0-9]{1,16}(\.[0-9]{1,2})?$", SIZE, "not a decimal of at most 16 digits and 2 decimals", 10**16)
+RATIO = replace(DOLLARS, suffix="", text=format_number)
 
 
-#: Status in filters of /markets and in responses of 2024 -> status in current responses.
-STATUS_SYNONYMS = {"unopened": "initialized", "open": "active", "paused": "inactive", "settled": "finalized"}
 STATUSES: frozenset[str] = frozenset({"initialized", "inactive", "active", "closed", "determined", "disputed", "amended", "finalized"})
 
 MARKET = ObjectShape(
@@ -107,23 +95,23 @@ MARKET = ObjectShape(
 def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, table: Table = KALSHI_MARKETS) -> ParsedRecords:
     """Parse the markets of one page into rows of `table`, each with the UTC day of its close. day: of rejects without a valid close time.
 
-    `X_dollars` and `X_fp` are preferred to the integer cents and counts `X` of older formats. These are rejects: objects without a ticker,
-    an event, a known status or a close time; finalized ones without a result; and any with an invalid value.
+    These are rejects: objects without a ticker, an event, a known status or a close time; finalized ones without a result; and any with an
+    invalid value.
     """
     problems = RejectReasons()
-    columns = WireColumns(to_records(objects, "ticker", problems), problems)
+    columns = WireColumns(to_records(objects, problems), problems)
     typed = columns.typed(MARKET)
-    if typed["close_time"].null_count():
-        columns.note_where(typed["close_time"].is_null(), "close_time", MISSING)
+    columns.note_where(typed["close_time"].is_null(), "close_time", MISSING)
     for side in ("yes", "no"):
-        columns.note_crossed(typed[f"{side}_bid"], typed[f"{side}_ask"], f"{side}_bid_dollars", instead=f"{side}_bid")
+        columns.note_crossed(typed[f"{side}_bid"], typed[f"{side}_ask"], f"{side}_bid_dollars")
+    columns.note_where(~typed["status"].is_in(STATUSES).fill_null(False), "status", UNKNOWN_STATUS)
+    columns.note_where((typed["status"] == "finalized") & (typed["result"].fill_null("") == ""), "result", NO_RESULT)
     frame = pl.DataFrame(
         {
             **typed,
-            **_outcome(columns, typed["result"]),
+            "result": typed["result"].fill_null(""),
             "day": typed["close_time"].cast(pl.Date()),
             "is_combo": pl.Series([_is_combo(record) for record in columns.records], dtype=pl.Boolean()),
-            "wire_format": pl.Series([_wire_format(record) for record in columns.records], dtype=pl.String()),
             "body": columns.bodies(objects),
             "source": repeat_value(read_source(origin.request), pl.String(), len(objects)),
         }
@@ -136,33 +124,11 @@ def read_source(request: str) -> str:
     return "historical" if request.startswith("GET /historical/") else "live"
 
 
-def _outcome(columns: WireColumns, result: pl.Series) -> Typed:
-    """Return the columns status, under its current name, and result. An unknown status, or a final one without a result, is noted as a
-    problem.
-    """
-    names = [STATUS_SYNONYMS.get(name, name) if type(name) is str else None for name in columns.values("status")]
-    status = pl.Series(names, dtype=pl.String())
-    if not STATUSES.issuperset(names):
-        columns.note_where(~status.is_in(STATUSES).fill_null(False), "status", UNKNOWN_STATUS)
-    if result.null_count():
-        result = result.fill_null("")
-    undecided = (status == "finalized") & (result == "")
-    if undecided.any():
-        columns.note_where(undecided, "result", NO_RESULT)
-    return {"status": status, "result": result}
-
-
 def _is_combo(record: Record) -> bool:
     ticker = record.get("ticker")
     return bool(record.get("mve_collection_ticker") or record.get("mve_selected_legs")) or (
         type(ticker) is str and ticker.startswith("KXMVE")
     )
-
-
-def _wire_format(record: Record) -> str:
-    if "yes_bid" not in record and "last_price" not in record:
-        return "current"
-    return "transitional" if "yes_bid_dollars" in record or "last_price_dollars" in record else "legacy"
 
 
 EVENT = ObjectShape(
@@ -177,7 +143,7 @@ EVENT = ObjectShape(
 def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
     """Parse the events of one page into rows of raw/kalshi_events in partition `day`; nested markets are left out."""
     problems = RejectReasons()
-    records = to_records(objects, "event_ticker", problems)
+    records = to_records(objects, problems)
     columns = WireColumns(records, problems)
     bodies = [{name: value for name, value in item.items() if name != "markets"} if type(item) is dict else item for item in objects]
     frame = pl.DataFrame({**columns.typed(EVENT), "day": repeat_value(day, pl.Date(), len(objects)), "body": columns.bodies(bodies)})
@@ -205,7 +171,7 @@ def parse_series(objects: Sequence[Any], origin: Origin) -> ParsedRecords:
     reject, whose day is that of the response.
     """
     problems = RejectReasons()
-    columns = WireColumns(to_records(objects, "ticker", problems), problems)
+    columns = WireColumns(to_records(objects, problems), problems)
     typed = columns.typed(SERIES)
     frame = pl.DataFrame({**typed, "series_ticker": typed["ticker"], "body": columns.bodies(objects)})
     repeats = find_repeats(frame.select("ticker"), objects, problems, field="ticker", kind="series of the same ticker")
@@ -241,7 +207,7 @@ def extract_candles(answer: Mapping[str, Any]) -> list[Any]:
 def parse_candles(pages: Sequence[VenuePage], *, day: date, period_minutes: int) -> ParsedRecords:
     """Parse responses into rows of raw/kalshi_candles, one per market and end of a candle. day: partition of the rows.
 
-    Prices are read from `open_dollars` (live), `open` as text (historical) or as integer cents (before March 2026). Bids and asks at 0 and
+    Prices are read from `open_dollars` (live) or `open` (historical), counts from `volume_fp` or `volume`. Bids and asks at 0 and
     1 are null (no quote); trades are null if nothing traded. A second candle of the same page, market and end is dropped if it is equal,
     else it is a reject. Candles of markets that the page's request does not name are dropped.
     """
@@ -265,7 +231,7 @@ def parse_candles(pages: Sequence[VenuePage], *, day: date, period_minutes: int)
 
 def _candles(objects: Sequence[Any], problems: RejectReasons, day: date, period_minutes: int) -> pl.DataFrame:
     """Parse the columns of candles; invalid candles are noted in `problems`."""
-    columns = WireColumns(to_records(objects, "ticker", problems), problems)
+    columns = WireColumns(to_records(objects, problems), problems)
     parts = {part: columns.part(part).typed(shape) for part, shape in PARTS.items()}
     columns.note_crossed(parts["yes_bid"]["close"], parts["yes_ask"]["close"], "yes_bid")
     return pl.DataFrame(

@@ -51,7 +51,7 @@ def parse_prices(pages: Sequence[VenuePage], market_of: Mapping[str, str], *, da
 
 def _points(points: Sequence[Any], problems: RejectReasons, day: date, period_minutes: int) -> pl.DataFrame:
     """Parse the times and prices of points; invalid points are noted in `problems`."""
-    columns = WireColumns(prepare_records(to_records(points, "t", problems), p=partial(to_plain_decimal, places=PRICE_PLACES)), problems)
+    columns = WireColumns(prepare_records(to_records(points, problems), p=partial(to_plain_decimal, places=PRICE_PLACES)), problems)
     frame = pl.DataFrame(
         {
             "at": columns.epoch("t"),
@@ -75,7 +75,7 @@ def parse_winners(pages: Sequence[VenuePage], *, day: date) -> ParsedRecords:
     A market with an invalid outcome, or without outcomes, is a reject.
     """
     problems, objects = RejectReasons(), [page.json for page in pages]
-    columns = WireColumns(to_records(objects, "condition_id", problems), problems)
+    columns = WireColumns(to_records(objects, problems), problems)
     markets = pl.DataFrame(columns.typed(CLOB_MARKET))
     columns.note_where(~markets["condition_id"].str.contains(CONDITION_ID), "condition_id", "not 0x and 62 or 64 hexadecimal digits")
     lists = columns.values("tokens")

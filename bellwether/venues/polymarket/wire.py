@@ -72,12 +72,11 @@ def to_plain_decimal(value: Any, places: int) -> Any:
 def _decimal(dtype: pl.DataType, digits: int, places: int, highest: int) -> DecimalRule:
     return DecimalRule(
         "",
-        lambda value: to_plain_decimal(value, places),
         rf"^-?[0-9]{{1,{digits}}}(\.[0-9]{{1,{places}}})?$",
         dtype,
         f"not a decimal of at most {digits} digits and {places} decimals",
         highest,
-        numbers=(int, float),
+        text=lambda value: to_plain_decimal(value, places),
     )
 
 
@@ -88,7 +87,7 @@ TRADE = replace(PRICE, absent=(0,))
 AMOUNT = _decimal(USDC, 18, USDC_PLACES, 10**18)
 ORDER_SIZE = _decimal(SIZE, 16, 2, 10**16)
 RATIO = _decimal(pl.Decimal(10, 6), 4, 6, 9999)
-BASIS_POINTS = DecimalRule("", format_number, r"^[0-9]{1,9}$", pl.Int64(), "not a whole number of basis points", 10**9)
+BASIS_POINTS = DecimalRule("", r"^[0-9]{1,9}$", pl.Int64(), "not a whole number of basis points", 10**9, text=format_number)
 
 
 def unpack_list(value: Any) -> Any:
@@ -293,7 +292,7 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close
     problems = RejectReasons()
     price, amount = partial(to_plain_decimal, places=PRICE_PLACES), partial(to_plain_decimal, places=USDC_PLACES)
     records = prepare_records(
-        [_record(record) for record in to_records(objects, "id", problems)],
+        [_record(record) for record in to_records(objects, problems)],
         id=format_id,
         outcomes=unpack_list,
         outcomePrices=partial(unpack_decimals, places=PRICE_PLACES),
@@ -402,7 +401,7 @@ def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed
     """Parse Gamma's events of one page into rows of raw/polymarket_events in partition `day`; nested markets are left out."""
     problems = RejectReasons()
     amount = partial(to_plain_decimal, places=USDC_PLACES)
-    records = [_event_record(record) if record else record for record in to_records(objects, "id", problems)]
+    records = [_event_record(record) if record else record for record in to_records(objects, problems)]
     times = dict.fromkeys(GAMMA_EVENT.times.values(), format_time)
     columns = WireColumns(prepare_records(records, id=format_id, volume=amount, liquidity=amount, **times), problems)
     typed = rename_columns(columns, GAMMA_EVENT, _EVENT_COLUMNS)

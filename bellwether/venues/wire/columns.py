@@ -35,22 +35,20 @@ def format_number(number: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DecimalRule:
-    """Format of a decimal field in JSON, and its valid values. The number is text in the field with a suffix, or a number or text in the
-    field without it.
+    """Format of a decimal field in JSON, and its valid values.
 
-    suffix: `X` + suffix contains the number as a string. If that is null, `X` contains it, as a string or as a number of one of the types
-    `numbers`, which `text` converts to a string. pattern: strings that fit `dtype` exactly. unfit: reason of the reject for other strings.
-    highest: largest valid value; the smallest is 0. absent: values that mean a missing value.
+    suffix: `X` + suffix contains the number as a string; if that is null, `X` does. pattern: strings that fit `dtype` exactly. unfit: reason
+    of the reject for other strings. highest: largest valid value; the smallest is 0. absent: values that mean a missing value. text: converts
+    a JSON number to a string; None: numbers are invalid.
     """
 
     suffix: str
-    text: Callable[[Any], str]
     pattern: str
     dtype: pl.DataType
     unfit: str
     highest: int
-    numbers: tuple[type, ...] = (int,)
     absent: tuple[int, ...] = ()
+    text: Callable[[Any], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +78,12 @@ class RejectReasons(dict[int, RejectReason]):
         self.setdefault(index, RejectReason(field, value, reason))
 
 
-def to_records(objects: Sequence[Any], identity: str, problems: RejectReasons) -> list[Record]:
-    """Convert objects to records (dictionaries by field); a value that is not a JSON object is noted as a problem and becomes an empty
-    record. identity: field with the id; without it, the keys are those of the 2024 client, whose leading underscore is removed.
-    """
-    records: list[Record] = []
+def to_records(objects: Sequence[Any], problems: RejectReasons) -> list[Record]:
+    """Return the objects as dictionaries by field; a value that is not a JSON object is noted as a problem and becomes an empty one."""
     for index, item in enumerate(objects):
-        if type(item) is dict:
-            records.append(item if identity in item else {name.removeprefix("_"): value for name, value in item.items()})
-            continue
-        problems.note(index, None, item, "not a JSON object")
-        records.append({})
-    return records
+        if type(item) is not dict:
+            problems.note(index, None, item, "not a JSON object")
+    return [item if type(item) is dict else {} for item in objects]
 
 
 class WireColumns:
@@ -144,7 +136,7 @@ class WireColumns:
         }
         typed |= {name: self._text(name) for name in shape.texts} | {name: self._text_list(name) for name in shape.text_lists}
         typed |= {name: self._flag(name) for name in shape.flags} | {name: self._number(name) for name in shape.numbers}
-        return typed | {name: self._json(name) for name in shape.objects}
+        return typed | {name: _to_json(name, self.values(name)) for name in shape.objects}
 
     def epoch(self, name: str) -> pl.Series:
         """Convert a field with whole seconds since 1970 to times; a record without it has a problem."""
@@ -157,16 +149,13 @@ class WireColumns:
             self.note_where(~whole, name, "missing, or no whole seconds since 1970")
         return (series * _SECOND).cast(TIME)
 
-    def note_crossed(self, bid: pl.Series, ask: pl.Series, name: str, *, instead: str | None = None) -> None:
-        """Note a problem of every record whose bid is above its ask, in its field `name`. instead: field to blame if `name` is null in the
-        record.
-        """
-        if (bid > ask).any():
-            self.note_where(bid > ask, name, CROSSED, instead=instead)
+    def note_crossed(self, bid: pl.Series, ask: pl.Series, name: str) -> None:
+        """Note a problem of every record whose bid is above its ask, in its field `name`."""
+        self.note_where(bid > ask, name, CROSSED)
 
     def bodies(self, objects: Sequence[Any]) -> pl.Series:
         """Serialize `objects` as JSON text; null for a value that is not a JSON object."""
-        return self._dumped("body", [item if type(item) is dict else None for item in objects], None)
+        return _to_json("body", [item if type(item) is dict else None for item in objects])
 
     def _text(self, name: str) -> pl.Series:
         return self._strictly(name, pl.String(), str, "not text")
@@ -190,24 +179,6 @@ class WireColumns:
         mixed = pl.Series([not all(type(text) is str for text in texts) for texts in lists], dtype=pl.Boolean())
         self.note_where(mixed, name, "not a list of texts")
         return pl.Series(name, [[] if bad else texts for texts, bad in zip(lists, mixed, strict=True)], dtype=pl.List(pl.String()))
-
-    def _json(self, name: str) -> pl.Series:
-        return self._dumped(name, self.values(name), self._prefix + name)
-
-    def _dumped(self, name: str, values: Sequence[Any], field: str | None) -> pl.Series:
-        """Serialize the values of `name` as JSON text; a value that is nested too deeply is noted as a problem of `field`."""
-        try:
-            dumped = [None if value is None else orjson.dumps(value) for value in values]
-        except orjson.JSONEncodeError:
-            dumped = [self._dump(index, field, value) for index, value in enumerate(values)]
-        return pl.Series(name, dumped, dtype=pl.Binary()).cast(pl.String())
-
-    def _dump(self, index: int, field: str | None, value: Any) -> bytes | None:
-        try:
-            return None if value is None else orjson.dumps(value)
-        except orjson.JSONEncodeError:
-            self.problems.note(index, field, None, "nested too deeply")
-            return None
 
     def _note_no_ticker(self, name: str, texts: pl.Series) -> None:
         """Note missing and invalid tickers as problems."""
@@ -236,8 +207,9 @@ class WireColumns:
                 return texts
         except TypeError:
             pass
-        plain = self.values(name)
-        chosen = [_as_text(old, rule) if value is None or not rule.suffix else value for value, old in zip(values, plain, strict=True)]
+        chosen = [plain if value is None else value for value, plain in zip(values, self.values(name), strict=True)]
+        if rule.text is not None:
+            chosen = [rule.text(value) if type(value) in (int, float) else value for value in chosen]
         return pl.Series(name, [text if type(text) in (str, NoneType) else "no text" for text in chosen], dtype=pl.String())
 
     def _decimal(self, texts: pl.Series, rule: DecimalRule, *, fits: bool) -> pl.Series:
@@ -271,8 +243,9 @@ def _instants(texts: pl.Expr) -> pl.Expr:
     return texts.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
 
 
-def _as_text(value: Any, rule: DecimalRule) -> Any:
-    return rule.text(value) if type(value) in rule.numbers else value
+def _to_json(name: str, values: Sequence[Any]) -> pl.Series:
+    """Serialize values as a column of JSON text; None becomes null."""
+    return pl.Series(name, [None if value is None else orjson.dumps(value) for value in values], dtype=pl.Binary()).cast(pl.String())
 
 
 def _unfit(strings: Typed, forbidden: Mapping[str, str], required: Mapping[str, str]) -> dict[str, bool]:

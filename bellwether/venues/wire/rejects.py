@@ -6,7 +6,6 @@ value appears.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -105,7 +104,7 @@ class Quarantine:
             "field": problem.field,
             "value": format_value(problem.value),
             "reason": problem.reason,
-            "body": format_body(item),
+            "body": orjson.dumps(item).decode(),
             "ordinal": ordinal,
             **to_origin_columns(self.origin),
         }
@@ -183,21 +182,13 @@ def to_origin_columns(origin: Origin) -> dict[str, Any]:
     return {"request": origin.request, "page": origin.page, "fetched_at": origin.fetched_at, "known_at": origin.fetched_at}
 
 
-def format_body(item: Any) -> str:
-    """Format `item` as JSON text; return a message instead if it is nested too deeply."""
-    try:
-        return orjson.dumps(item).decode()
-    except orjson.JSONEncodeError:
-        return json.dumps("nested too deeply to be repeated here; the stored page has it")
-
-
 def format_value(value: Any) -> str | None:
     """Format `value` as text of at most `VALUE_LIMIT` characters; values other than strings as JSON."""
     if value is None:
         return None
-    text = value if isinstance(value, str) else format_body(value)
-    return text[:VALUE_LIMIT].encode(errors="backslashreplace").decode()
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return text[:VALUE_LIMIT]
 
 
 def _ticker(item: Any, identity: str) -> str | None:
-    return format_value(item.get(identity, item.get(f"_{identity}"))) if isinstance(item, dict) else None
+    return format_value(item.get(identity)) if isinstance(item, dict) else None

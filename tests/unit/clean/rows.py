@@ -41,7 +41,6 @@ def raw_market(ticker: str = "KXRAIN-26MAR10-T1", **changes: Any) -> dict[str, A
         "rules_primary": "If it rains more than 1 inch, the market resolves to Yes.",
         "rules_secondary": "Trace amounts count as zero.",
         "is_combo": False,
-        "wire_format": "current",
         "source": "live",
         "body": "{}",
         **FETCHED,

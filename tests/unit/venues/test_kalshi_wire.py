@@ -1,4 +1,4 @@
-"""Kalshi's objects of all formats since 2024, parsed into raw tables: markets, events, series and candles, whole or damaged."""
+"""Kalshi's objects, parsed into raw tables: markets, events, series and candles, whole or damaged."""
 
 from __future__ import annotations
 
@@ -20,33 +20,6 @@ from bellwether.venues.wire.json_decoding import MalformedBody, decode_json
 from bellwether.venues.wire.rejects import ParsedRecords
 from tests.unit.venues.wire_objects import DAY, EVENT, FETCHED, ORIGIN, SERIES, candle, market, read, reject, row
 
-CENTS = {
-    "last_price": 97,
-    "previous_price": 55,
-    "yes_bid": 96,
-    "yes_ask": 98,
-    "no_bid": 2,
-    "no_ask": 4,
-    "notional_value": 100,
-    "settlement_value": 100,
-}
-COUNTS = {"volume": 1234, "volume_24h": 0, "open_interest": 17}
-
-
-def transitional() -> dict[str, Any]:
-    """Return the market with cents in addition to dollars, and integer counts only."""
-    return market(**CENTS, **COUNTS, volume_fp=..., volume_24h_fp=..., open_interest_fp=...)
-
-
-def legacy() -> dict[str, Any]:
-    """Return the market with cents and integer counts only."""
-    return {name: value for name, value in transitional().items() if not name.endswith("_dollars")}
-
-
-def typed(item: Any) -> dict[str, Any]:
-    """Return its row without columns that differ between formats by design."""
-    return {name: value for name, value in row(item).items() if name not in ("body", "wire_format")}
-
 
 def test_a_current_market_has_every_field_under_its_own_name():
     found = row(market())
@@ -62,20 +35,20 @@ def test_a_current_market_has_every_field_under_its_own_name():
     assert [found[name] for name in ("volume", "volume_24h", "open_interest")] == [Decimal(x) for x in ("1234.56", "0", "17.25")]
     assert (found["floor_strike"], found["cap_strike"]) == (0.01, None)
     assert (found["can_close_early"], found["is_provisional"], found["is_combo"]) == (False, None, False)
-    assert (found["wire_format"], found["source"]) == ("current", "live")
+    assert found["source"] == "live"
     assert (found["request"], found["page"], found["fetched_at"], found["known_at"]) == (ORIGIN.request, 3, FETCHED, FETCHED)
 
 
 REJECTED = {
     "a price of 1.2": ({"yes_ask_dollars": "1.2000"}, "yes_ask_dollars", "1.2000", "outside [0, 1]"),
-    "120 cents": ({"yes_bid_dollars": ..., "yes_bid": 120}, "yes_bid", "120", "outside [0, 1]"),
+    "integer cents": ({"yes_bid_dollars": ..., "yes_bid": 12}, "yes_bid", "12", "decimal"),
     "seven decimals": ({"last_price_dollars": "0.1234567"}, "last_price_dollars", "0.1234567", "decimals"),
     "an exponent": ({"last_price_dollars": "1e-3"}, "last_price_dollars", "1e-3", "decimal"),
     "a float price": ({"no_bid_dollars": 0.25}, "no_bid_dollars", "0.25", "decimal"),
     "an integer in a dollar field": ({"no_bid_dollars": 1}, "no_bid_dollars", "1", "decimal"),
     "a negative size": ({"volume_fp": "-1.00"}, "volume_fp", "-1.00", "outside [0"),
     "three decimals of a contract": ({"volume_fp": "1.005"}, "volume_fp", "1.005", "2 decimals"),
-    "a count beyond 18 digits": ({"volume_fp": ..., "volume": 10**17}, "volume", "100000000000000000", "16 digits"),
+    "a count beyond 18 digits": ({"volume_fp": ..., "volume": "1" * 17}, "volume", "1" * 17, "16 digits"),
     "no close time": ({"close_time": ...}, "close_time", None, "missing"),
     "a close time that is none": ({"close_time": "tomorrow"}, "close_time", "tomorrow", "not a time"),
     "a close time without a zone": ({"close_time": "2026-03-14T23:00:00"}, "close_time", "2026-03-14T23:00:00", "not a time"),
@@ -169,8 +142,8 @@ def test_a_repeated_candle_is_dropped_and_a_contradicting_one_quarantined():
 
 
 def test_pages_of_candles_that_fit_are_parsed_at_once_with_the_same_rows():
-    cents = {"open": 40, "high": 45, "low": 39, "close": 44}
-    groups = {"C": [candle(yes_bid=cents)], "D": [candle()], "A": [candle()]}
+    plain = {"open": "0.40", "high": "0.45", "low": "0.39", "close": "0.44"}
+    groups = {"C": [candle(yes_bid=plain)], "D": [candle()], "A": [candle()]}
     pages = [
         candle_page(
             {"ticker": "A", "candlesticks": [candle(), candle(end_period_ts=1773496800)]}, "GET /historical/markets/A/candlesticks"
@@ -212,16 +185,6 @@ def test_a_nan_in_an_event_costs_the_event_but_not_its_markets():
     assert read(*extract_nested_markets(events)).rows["ticker"].to_list() == ["GOOD"]
 
 
-def test_markets_of_every_format_read_like_the_current_one():
-    whole = typed(market(volume_fp="1234.00", open_interest_fp="17.00"))
-    underscored = {f"_{name}": value for name, value in legacy().items()} | {"discriminator": None}
-    for item, wire_format in ((transitional(), "transitional"), (legacy(), "legacy"), (underscored, "legacy")):
-        assert (typed(item), row(item)["wire_format"]) == (whole, wire_format)
-    assert row(market(last_price=42, last_price_dollars="0.9712"))["last_price"] == Decimal("0.9712"), "dollars win over cents"
-    assert row(market(last_price_dollars=None, last_price=42))["last_price"] == Decimal("0.42")
-    assert row(market(last_price_dollars=""))["last_price"] is None
-
-
 def test_a_sentinel_is_no_quote():
     sentinels = {"bid": ("0.0000", "0"), "ask": ("1.0000", "1.000000"), "price": ("0.0000",)}
     for column in ("yes_bid", "yes_ask", "no_bid", "no_ask", "last_price", "previous_price"):
@@ -233,8 +196,6 @@ def test_states_and_results_have_the_venues_words():
     for status, result in product(sorted(STATUSES - {"finalized"}), ("", None, ...)):
         found = row(market(status=status, result=result))
         assert (found["status"], found["result"]) == (status, "")
-    older = {"unopened": "initialized", "open": "active", "paused": "inactive", "settled": "finalized"}
-    assert {word: row(market(status=word))["status"] for word in older} == older, "words of 2024"
     scalar = row(market(result="scalar", settlement_value_dollars="0.2400"))
     assert (scalar["result"], scalar["settlement_value"]) == ("scalar", Decimal("0.24"))
 
@@ -281,10 +242,6 @@ def test_what_does_not_fit_is_quarantined_and_stops_nothing_else():
         assert (found["venue"], found["table"], found["ordinal"], found["day"]) == ("kalshi", "raw/kalshi_markets", 1, DAY)
     for item in (None, "a string", 7, ["list"]):
         assert reject(item)["reason"] == "not a JSON object"
-    deep: Any = {}
-    for _ in range(400):
-        deep = {"a": deep}
-    assert reject(market(custom_strike=deep))["reason"] == "nested too deeply"
     assert reject(market(close_time="2026-04-01T00:00:00Z", last_price_dollars="7"))["day"] == date(2026, 4, 1), "the day of its own close"
 
 
@@ -302,11 +259,8 @@ def test_a_json_number_becomes_the_decimal_that_it_states():
         assert parse_series([SERIES | {"fee_multiplier": number}], ORIGIN).rows["fee_multiplier"].to_list() == [Decimal(decimal)]
 
 
-def test_candles_in_cents_and_without_a_trade():
-    quotes = {"open": 40, "high": 45, "low": 39, "close": 44}
-    cents = candle(yes_bid=quotes, yes_ask=quotes, volume=12, volume_fp=..., open_interest=80, open_interest_fp=...)
-    assert candles(cents).rows.equals(candles(candle(volume_fp="12.00")).rows)
-    for price in (None, {}, {"open_dollars": None}, {"previous_dollars": "0.4000"}, {"open": None, "previous": 40}):
+def test_a_candle_without_a_trade():
+    for price in (None, {}, {"open_dollars": None}, {"previous_dollars": "0.4000"}, {"open": None, "previous": "0.40"}):
         found = candles(candle(price=price)).rows.row(0, named=True)
         assert [found[f"price_{name}"] for name in ("open", "high", "low", "close", "mean")] == [None] * 5
 

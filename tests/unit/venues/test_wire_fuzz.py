@@ -230,12 +230,6 @@ def test_a_count_string_is_read_exactly(whole: int, cents: int):
     assert row(market(volume_fp=f"{whole}.{cents:02d}"))["volume"] == Decimal(whole) + Decimal(cents) / 100
 
 
-@given(st.integers(0, 100))
-def test_cents_are_hundredths_of_a_dollar(cents: int):
-    found = row(market(settlement_value_dollars=..., settlement_value=cents))["settlement_value"]
-    assert found == Decimal(cents) / Decimal(100)
-
-
 @given(INSTANTS, st.integers(0, 9), ZONES)
 def test_a_time_is_read_exactly_to_the_microsecond(instant: datetime, digits: int, zone: timezone):
     fraction = f"{instant.microsecond:06d}999"[:digits]
