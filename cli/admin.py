@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from bellwether.console import console, emit, shown
+from bellwether.console import console, shown
 from bellwether.doctor import examine, try_connections
 from bellwether.domains import DOMAINS, resolve_reference
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.settings import Fleet, World, settings
 from bellwether.untrusted_text import visible
-from cli.options import AS_JSON
 from orchestration.run_session import print_summary, require_success, runner
 
 #: Rough seconds of the demo's stages in an empty home; the finished stages correct the speed.
@@ -103,8 +101,7 @@ def worker(name: str | None) -> None:
     metavar="FILE",
     help="With --rebuild: make this uncommitted file the current one of its partition; repeatable.",
 )
-@AS_JSON
-def doctor(*, live: bool, files: bool, rebuild: bool, backup: Path | None, adopt: tuple[str, ...], as_json: bool) -> None:
+def doctor(*, live: bool, files: bool, rebuild: bool, backup: Path | None, adopt: tuple[str, ...]) -> None:
     """Check the installation and its home; exit with 1 if there is a problem.
 
     Covers versions, folders, registry, venues, databases and warehouse.
@@ -113,49 +110,43 @@ def doctor(*, live: bool, files: bool, rebuild: bool, backup: Path | None, adopt
     (OPENAI_API_KEY, ANTHROPIC_API_KEY, ...; variables such as OPENAI_API_BASE apply).
     """
     if live:
-        _test_connections(as_json)
+        _test_connections()
         return
     if files:
-        _verify_files(as_json)
+        _verify_files()
         return
     if rebuild:
-        _rebuild_catalog(backup, adopt, as_json)
+        _rebuild_catalog(backup, adopt)
         _require_journal()
         return
 
     findings = examine(settings())
-    if as_json:
-        emit([asdict(finding) for finding in findings])
-    else:
-        marks = {"ok": "[green]ok  [/green]", "note": "[yellow]note[/yellow]", "bad": "[red]bad [/red]"}
-        for finding in findings:
-            console().print(marks[finding.status], end=" ")
-            console().print(f"{finding.check}: {finding.found}", markup=False, soft_wrap=True)
-            if finding.advice:
-                console().print(f"     {finding.advice}", markup=False, soft_wrap=True)
+    marks = {"ok": "[green]ok  [/green]", "note": "[yellow]note[/yellow]", "bad": "[red]bad [/red]"}
+    for finding in findings:
+        console().print(marks[finding.status], end=" ")
+        console().print(f"{finding.check}: {finding.found}", markup=False, soft_wrap=True)
+        if finding.advice:
+            console().print(f"     {finding.advice}", markup=False, soft_wrap=True)
     if any(finding.status == "bad" for finding in findings):
         sys.exit(1)
 
 
-def _verify_files(as_json: bool) -> None:
+def _verify_files() -> None:
     """Compare the files of the lake with their checksums and print the damaged ones; exit with 1 if there is one."""
     from bellwether.lake import Lake
     from bellwether.lake.recovery import verify
 
     with shown() as progress:
         verification = verify(Lake.of(settings()), progress=progress)
-    if as_json:
-        emit({"files": verification.files, "bytes": verification.bytes, "damaged": [asdict(damage) for damage in verification.damaged]})
-    else:
-        for damage in verification.damaged:
-            click.echo(f"{damage.table} {damage.partition}: {visible(damage.reason)}", err=True)
-        size = f"{verification.files:,} files, {verification.bytes / 1e6:.1f} MB"
-        console().print(f"{size}: {len(verification.damaged) or 'none'} damaged", markup=False)
+    for damage in verification.damaged:
+        click.echo(f"{damage.table} {damage.partition}: {visible(damage.reason)}", err=True)
+    size = f"{verification.files:,} files, {verification.bytes / 1e6:.1f} MB"
+    console().print(f"{size}: {len(verification.damaged) or 'none'} damaged", markup=False)
     if verification.damaged:
         sys.exit(1)
 
 
-def _rebuild_catalog(backup: Path | None, adopt: tuple[str, ...], as_json: bool) -> None:
+def _rebuild_catalog(backup: Path | None, adopt: tuple[str, ...]) -> None:
     """Rebuild the catalog from the newer of the published warehouse and a backup unless it exists, adopt files, and print the uncommitted ones."""
     from bellwether.backup.backup import CATALOG
     from bellwether.backup.manifest import BackupManifest
@@ -163,7 +154,6 @@ def _rebuild_catalog(backup: Path | None, adopt: tuple[str, ...], as_json: bool)
 
     config = settings()
     lake = Lake.of(config)
-    report: dict[str, object] = {"partitions": 0, "source": None}
     if not lake.catalog.exists() or not lake.catalog.read():
         sources = []
         if backup is not None:
@@ -174,14 +164,9 @@ def _rebuild_catalog(backup: Path | None, adopt: tuple[str, ...], as_json: bool)
             if not sources:
                 raise
         source = max(sources, key=lambda source: source.at)
-        report = {"partitions": recovery.rebuild(lake, source), "source": source.place}
+        console().print(f"{recovery.rebuild(lake, source):,} partitions from {source.place}", markup=False, soft_wrap=True)
     adopted = [manifest.file for manifest in recovery.adopt(lake, adopt)]
     uncommitted = recovery.find_uncommitted(lake)
-    if as_json:
-        emit({**report, "adopted": adopted, "uncommitted": [manifest.file for manifest in uncommitted]})
-        return
-    if report["source"]:
-        console().print(f"{report['partitions']:,} partitions from {report['source']}", markup=False, soft_wrap=True)
     for name in adopted:
         console().print(f"adopted {name}", markup=False, soft_wrap=True)
     for manifest in uncommitted:
@@ -198,32 +183,31 @@ def _require_journal() -> None:
             journal.require_no_answers()
 
 
-def _test_connections(as_json: bool) -> None:
+def _test_connections() -> None:
     """Print the result of a request to each venue and provider; exit with 1 if one failed."""
     connections = try_connections(settings())
-    if as_json:
-        emit([asdict(connection) for connection in connections])
-    else:
-        colours = {"ok": "green", "not set": "yellow", "refused": "red", "unreachable": "red"}
-        for connection in connections:
-            latency = "" if connection.milliseconds is None else f"{connection.milliseconds} ms"
-            console().print(f"[{colours[connection.status]}]{connection.status:<11}[/] {latency:>8}", end=" ")
-            console().print(f"{connection.name}: {connection.found}", markup=False, soft_wrap=True)
-            if connection.is_bad:
-                console().print(f"{'':<20} {connection.advice}", markup=False, soft_wrap=True)
+    colours = {"ok": "green", "not set": "yellow", "refused": "red", "unreachable": "red"}
+    for connection in connections:
+        latency = "" if connection.milliseconds is None else f"{connection.milliseconds} ms"
+        console().print(f"[{colours[connection.status]}]{connection.status:<11}[/] {latency:>8}", end=" ")
+        console().print(f"{connection.name}: {connection.found}", markup=False, soft_wrap=True)
+        if connection.is_bad:
+            console().print(f"{'':<20} {connection.advice}", markup=False, soft_wrap=True)
     if any(connection.is_bad for connection in connections):
         sys.exit(1)
 
 
 @click.command()
 @click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="Port on 127.0.0.1; 0: a free one.")
-@click.option("--run/--stand", default=False, show_default=True, help="Advance its clock at BELLWETHER_SANDBOX_SPEED, or stop it.")
-def sandbox(port: int, run: bool) -> None:
-    """Serve the sandbox's venues and models on 127.0.0.1 until interrupted, for a browser or your own client."""
+def sandbox(port: int) -> None:
+    """Serve the sandbox's venues and models on 127.0.0.1 until interrupted, for a browser or your own client.
+
+    Its clock runs at BELLWETHER_SANDBOX_SPEED.
+    """
     from bellwether.sandbox.app import build_application
     from bellwether.sandbox.server import serve
 
-    app = build_application(settings().model_copy(update={"world": World.SANDBOX}), running=run)
+    app = build_application(settings().model_copy(update={"world": World.SANDBOX}), running=True)
     with serve(app, port=port) as site:
         for service in ("kalshi", "kalshi_stream", "gamma", "clob", "models", "control"):
             console().print(f"{service:<14} {getattr(site, service)}", soft_wrap=True)

@@ -12,15 +12,15 @@ import polars as pl
 from assets.arena.queries import open_arena, open_lake, open_table_reader, print_rankings, require_answers
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.lineup import require_registered
-from bellwether.console import console, emit, grid, shown
+from bellwether.console import console, grid, shown
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.tables import TABLES
 from bellwether.tables.arena import EVIDENCE, SETTLEMENTS
 from bellwether.untrusted_text import visible
 from cli.delays import warn_of_delays
-from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
-from orchestration.run_session import emit_summary, print_summary, require_venues, runner
+from cli.options import DAY, REASON, operator_name
+from orchestration.run_session import print_summary, require_venues, runner
 
 if TYPE_CHECKING:
     from bellwether.arena.records import Intervention
@@ -36,8 +36,7 @@ def arena() -> None:
 @click.option("--week", "day", type=DAY, help="Day of the (last) week to run.  [default: today]")
 @click.option("--weeks", default=1, show_default=True, type=click.IntRange(1, 520), help="Number of weeks to run, up to that one.")
 @click.option("--dry-run", is_flag=True, help="Show the prompts of one week with size and maximum cost; change nothing.")
-@AS_JSON
-def run(day: datetime | None, weeks: int, *, dry_run: bool, as_json: bool) -> None:
+def run(day: datetime | None, weeks: int, *, dry_run: bool) -> None:
     """Run weeks: decisions, trades, evidence, marks, results.
 
     Finished steps are not repeated. New cohorts have the lineup of BELLWETHER_LINEUP and the methodology of BELLWETHER_METHODOLOGY; BELLWETHER_BUDGET limits
@@ -53,7 +52,7 @@ def run(day: datetime | None, weeks: int, *, dry_run: bool, as_json: bool) -> No
     if dry_run:
         if weeks > 1:
             raise click.BadParameter("--dry-run shows one week; leave --weeks out")
-        _preview_week(last, as_json=as_json)
+        _preview_week(last)
         return
     from assets.arena.runs import run_weeks
     from assets.summary.runs import publish
@@ -64,13 +63,10 @@ def run(day: datetime | None, weeks: int, *, dry_run: bool, as_json: bool) -> No
         publish(work)
     with open_arena() as world:
         summary = summarise_run(world, wanted, world.now())
-    if as_json:
-        emit_summary(work, {"summary": summary})
-    else:
-        print_rankings()
-        print_summary(work)
-        for line in render_summary_lines(summary):
-            console().print(visible(line), markup=False, highlight=False, soft_wrap=True)
+    print_rankings()
+    print_summary(work)
+    for line in render_summary_lines(summary):
+        console().print(visible(line), markup=False, highlight=False, soft_wrap=True)
     require_answers(wanted)
     if unmarked is not None:
         raise BellwetherError(f"marking what is held now: {unmarked}. All else is done; the same command marks it")
@@ -86,8 +82,7 @@ def _require_weeks(weeks: list[date]) -> None:
 
 @arena.command()
 @click.argument("which", metavar="COHORT[/FAMILY[/WEEK]]")
-@KNOWN_AT
-def explain(which: str, known_at: datetime | None) -> None:
+def explain(which: str) -> None:
     """Show a cohort, an agent of it, or a decision.
 
     COHORT (its Sunday) has its agents, COHORT/FAMILY the agent's decisions, positions and cash movements, and COHORT/FAMILY/WEEK everything behind a
@@ -95,19 +90,19 @@ def explain(which: str, known_at: datetime | None) -> None:
     """
     from bellwether.arena.weekly.queries import explain_decision, parse_agent_key, query_agent, query_cohort
 
-    read, level = open_table_reader(known_at), which.count("/")
+    read, level = open_table_reader(None), which.count("/")
     if level == 0:
-        _print_tables({"agents": _agent_columns(query_cohort(read, DAY.convert(which, None, None).date()))}, known_at)
+        _print_tables({"agents": _agent_columns(query_cohort(read, DAY.convert(which, None, None).date()))})
         return
     if level == 1:
         key = parse_agent_key(which)
-        _print_tables(query_agent(read, key.cohort, key.family), known_at)
+        _print_tables(query_agent(read, key.cohort, key.family))
         return
     explanation = explain_decision(read, which)
     for title, text in _render_explanation(explanation):
         console().print(f"[bold]{title}[/bold]")
         console().print(visible(text, "\n"), markup=False, soft_wrap=True)
-    _print_tables({"Refused legs": explanation["refusals"], "Trades": explanation["trades"], "Cash": explanation["cash"]}, known_at)
+    _print_tables({"Refused legs": explanation["refusals"], "Trades": explanation["trades"], "Cash": explanation["cash"]})
 
 
 def _agent_columns(rows: pl.DataFrame) -> pl.DataFrame:
@@ -140,14 +135,14 @@ def _render_explanation(explanation: Mapping[str, pl.DataFrame]) -> Iterator[tup
     yield "Read as", "nothing yet" if decision["action"] is None else decision["decision"] if decision["problem"] is None else invalid
 
 
-def _print_tables(tables: Mapping[str, pl.DataFrame], known_at: datetime | None) -> None:
-    """Print tables with their names as titles."""
-    _warn_of_delays(known_at)
+def _print_tables(tables: Mapping[str, pl.DataFrame]) -> None:
+    """Print tables with their names as titles, after a warning if a rebuild of the arena's tables failed or is overdue."""
+    warn_of_delays([declared for declared in TABLES.values() if declared.group == "arena"])
     for title, rows in tables.items():
         console().print(grid(rows, title=title) if rows.height else f"{title}: none")
 
 
-def _preview_week(week: date, *, as_json: bool) -> None:
+def _preview_week(week: date) -> None:
     """Print the decisions that a run of this week would ask for, with prompts and maximum cost. Nothing is stored."""
     from bellwether.arena.weekly.summary import preview_week
 
@@ -158,27 +153,6 @@ def _preview_week(week: date, *, as_json: bool) -> None:
     reconstructed, markets = universes[0].reconstructed, sum(len(found.universe.markets) for found in universes)
     unknown = [prompt.member for prompt in prompts if prompt.most_cost is None]
     most = sum(prompt.most_cost or 0 for prompt in prompts if not prompt.stored) / 1_000_000
-    if as_json:
-        emit(
-            {
-                "week": week,
-                "reconstructed": reconstructed,
-                "markets": markets,
-                "most_dollars": most,
-                "unknown_prices": unknown,
-                "prompts": [
-                    {
-                        "decision": prompt.decision_id,
-                        "model": prompt.member,
-                        "tokens": prompt.tokens,
-                        "most_cost": prompt.most_cost,
-                        "messages": list(prompt.messages),
-                    }
-                    for prompt in prompts
-                ],
-            }
-        )
-        return
     kind, sources = "reconstructed" if reconstructed else "live", "; ".join(found.source for found in universes)
     console().print(
         f"Week {week}, {kind}: {markets} markets ({sources}), {len(prompts)} decisions. No request was sent, and nothing was stored."
@@ -199,12 +173,6 @@ def _preview_week(week: date, *, as_json: bool) -> None:
     )
 
 
-def _warn_of_delays(known_at: datetime | None) -> None:
-    """Print a warning if a rebuild of the arena's tables failed or is overdue; none for a past state, which is computed from facts."""
-    if known_at is None:
-        warn_of_delays([declared for declared in TABLES.values() if declared.group == "arena"])
-
-
 def _dollars(cost: int | None) -> str:
     """Format a cost in millionths of a dollar."""
     return "unknown" if cost is None else f"{cost / 1_000_000:.4f}"
@@ -212,21 +180,23 @@ def _dollars(cost: int | None) -> str:
 
 @arena.group()
 def admin() -> None:
-    """Intervene as an operator: in markets, agents and cohorts."""
+    """Intervene as an operator: in markets, agents and cohorts.
+
+    Interventions are stored with your login name.
+    """
 
 
 @admin.command()
 @click.argument("market")
-@BY
 @REASON
-def cancel(market: str, by: str, reason: str) -> None:
+def cancel(market: str, reason: str) -> None:
     """Cancel MARKET (an id) and refund its positions at cost.
 
     This holds for all cohorts, and bets are not scored. Irreversible.
     """
     from bellwether.arena.weekly.interventions import cancel_market
 
-    _intervene(lambda world: cancel_market(world, market, by, reason))
+    _intervene(lambda world: cancel_market(world, market, operator_name(), reason))
 
 
 @admin.command()
@@ -255,9 +225,8 @@ def resolve(market: str) -> None:
 
 @admin.command()
 @click.argument("which", metavar="COHORT[/FAMILY]")
-@BY
 @REASON
-def close(which: str, by: str, reason: str) -> None:
+def close(which: str, reason: str) -> None:
     """Close an agent, or archive COHORT (its Sunday).
 
     A closed agent decides no more. The agents of an archived cohort are closed and not ranked. Positions are still settled.
@@ -265,10 +234,10 @@ def close(which: str, by: str, reason: str) -> None:
     from bellwether.arena.weekly.interventions import archive_cohort, close_agent
 
     if "/" in which:
-        _intervene(lambda world: close_agent(world, which, by, reason))
+        _intervene(lambda world: close_agent(world, which, operator_name(), reason))
     else:
         cohort = DAY.convert(which, None, None).date()
-        _intervene(lambda world: archive_cohort(world, cohort, by, reason))
+        _intervene(lambda world: archive_cohort(world, cohort, operator_name(), reason))
 
 
 def _intervene(act: Callable[[WeekContext], Intervention]) -> None:

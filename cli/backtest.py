@@ -50,7 +50,6 @@ _NOTICE = "Compiling the simulator, which takes about a minute; the result is ke
 @cloup.option_group(
     "Rules of the market",
     cloup.option("--rules", help="Rule set.  [default: that of the episode, or of its venue and day]"),
-    cloup.option("--taker-only", is_flag=True, help="Orders never rest in the book.  [default: as the episode states]"),
     cloup.option(
         "--queue",
         metavar="MODEL",
@@ -95,7 +94,6 @@ _NOTICE = "Compiling the simulator, which takes about a minute; the result is ke
 )
 @cloup.option_group(
     "Results",
-    cloup.option("--unsettled", is_flag=True, help="Include episodes with unsettled positions in totals, at their marks."),
     cloup.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Number of worker processes."),
     cloup.option(
         "--out",
@@ -194,23 +192,23 @@ def _is_grid(sweep: Sweep) -> bool:
 def _show_results(frame: pl.DataFrame, sweep: Sweep) -> None:
     """Print a table for each agent without a grid, and a comparison if there are several agents. frame: a row per run."""
     if not _is_grid(sweep):
-        for lines in agent_tables(frame, _summarise(frame, unsettled=sweep.unsettled), sweep.titles()):
+        for lines in agent_tables(frame, _summarise(frame), sweep.titles()):
             print_table(lines)
     if len(sweep.candidates) > 1:
         _show_summary(frame, sweep)
 
 
-def _summarise(backtests: pl.DataFrame, *, unsettled: bool) -> pl.DataFrame:
-    """Return the rows of replay/summary for rows of replay/backtests. unsettled: count episodes with an unsettled position, at their marks."""
+def _summarise(backtests: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of replay/summary for rows of replay/backtests."""
     from bellwether.lake.sql import run_sql
     from bellwether.tables.replay import SUMMARY
 
-    return run_sql(SUMMARY, {"backtests": backtests}, {"unsettled": unsettled})
+    return run_sql(SUMMARY, {"backtests": backtests})
 
 
 def _show_summary(frame: pl.DataFrame, sweep: Sweep) -> None:
     """Print a comparison of the agents, the best first, and the first failure of a run. frame: a row per run."""
-    print_table(comparison_table(_summarise(frame, unsettled=sweep.unsettled), sweep.titles()), most=_MOST_SHOWN)
+    print_table(comparison_table(_summarise(frame), sweep.titles()), most=_MOST_SHOWN)
     failed = frame.filter(frame["failure"].is_not_null())
     if failed.height:
         first = failed.row(0, named=True)

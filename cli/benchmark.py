@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,20 +15,17 @@ import polars as pl
 
 from assets.benchmark.results import print_audit, print_leaderboards
 from bellwether.arena.methodology import methodologies
-from bellwether.console import console, emit, grid
+from bellwether.console import console, grid
 from bellwether.errors import ConfigError
 from bellwether.forecasting.registry import load_registered
 from bellwether.lake import Lake
 from bellwether.questions import ReleaseName, releases
 from bellwether.questions import release as named
 from bellwether.questions.versions import find_new_version, list_versions
-from bellwether.report.writer import write_report
 from bellwether.settings import settings
-from bellwether.tables import table
 from bellwether.untrusted_text import visible
-from cli.delays import warn_of_delays
-from cli.options import AS_JSON, DAY, DOLLARS
-from orchestration.run_session import emit_summary, print_summary, runner
+from cli.options import DOLLARS
+from orchestration.run_session import print_summary, runner
 
 
 @click.command()
@@ -110,7 +106,6 @@ def _find_new_version(name: str) -> str | None:
     cloup.option("--budget", type=DOLLARS, help="Maximum dollars of all models together.  [default: BELLWETHER_BUDGET]"),
     cloup.option("--budget-per-model", type=DOLLARS, help="Maximum dollars of one model; entries with the same id share it."),
 )
-@AS_JSON
 def evaluate(
     *,
     first: tuple[str, ...],
@@ -121,7 +116,6 @@ def evaluate(
     dry_run: bool,
     budget: Decimal | None,
     budget_per_model: Decimal | None,
-    as_json: bool,
 ) -> None:
     """Collect the answers of language models to a release, then score and rank them with the baselines.
 
@@ -140,7 +134,7 @@ def evaluate(
     else:
         raise click.UsageError("name at least one model after --models; `bellwether models` lists them")
     if dry_run:
-        _show_estimates(evaluation.estimate_costs(chosen, begun), as_json)
+        _show_estimates(evaluation.estimate_costs(chosen, begun))
         return
     evaluation.require_any_key(chosen.models)
     with runner(venues=False) as work:
@@ -156,20 +150,14 @@ def evaluate(
             click.echo("\nAnswers are kept; `bellwether evaluate --resume` continues.", err=True)
             raise
     stopped = {name: str(end) for name, end in ends.items() if end is not None}
-    if as_json:
-        emit_summary(work, {"stopped": stopped})
-    else:
-        print_leaderboards((chosen.release,))
-        print_summary(work, stopped=stopped)
+    print_leaderboards((chosen.release,))
+    print_summary(work, stopped=stopped)
     if stopped:
         sys.exit(1)
 
 
-def _show_estimates(estimates: list[dict[str, Any]], as_json: bool) -> None:
+def _show_estimates(estimates: list[dict[str, Any]]) -> None:
     """Print the estimated calls, tokens and cost of each model."""
-    if as_json:
-        emit(estimates)
-        return
     names = {"model": "model", "calls": "calls", "answered already": "stored", "prompt tokens": "tokens in", "answer tokens": "out"}
     titles = names | {"expected $": "expected $", "at most $": "at most $"}
     rows = [{title: row[name] for name, title in titles.items()} for row in estimates]
@@ -187,23 +175,17 @@ _SHOWN = 20
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--forecaster", metavar="NAME", help="Forecaster, if FILE has no such column.")
-@click.option(
-    "--week",
-    type=DAY,
-    help="Week of the arena (its Sunday), if FILE has no such column.",
-)
 @click.option("--dry-run", is_flag=True, help="Check every line; store nothing.")
-def submit(file: Path, forecaster: str | None, week: datetime | None, *, dry_run: bool) -> None:
+def submit(file: Path, forecaster: str | None, *, dry_run: bool) -> None:
     """Submit forecasts in FILE (CSV, Parquet or JSON lines): market, probability, stated_at, forecaster.
 
     They become a forecaster of the benchmark, and of the arena in the weeks of their markets. Forecasts that are already stored stay unchanged. If
     any line is refused, nothing is stored, and the command exits with 1.
     """
-    from bellwether.submissions.files import assign_week, read_forecasts
+    from bellwether.submissions.files import read_forecasts
 
     table = read_forecasts(file)
-    rows = table.frame if week is None else assign_week(table.frame, week.date())
-    submit_rows(rows, table.place, forecaster, dry_run=dry_run)
+    submit_rows(table.frame, table.place, forecaster, dry_run=dry_run)
 
 
 def submit_rows(rows: pl.DataFrame, place: Callable[[int], str], forecaster: str | None, *, dry_run: bool) -> None:
@@ -264,21 +246,3 @@ def audit(release: str, corpus: str | None) -> None:
     with runner(venues=False) as work:
         audit_release(work, release, corpus)
     print_audit(release)
-
-
-@click.command()
-@click.argument("release")
-@click.option("--to", "reports", help="Folder or object-store URL for the report's folder.  [default: BELLWETHER_REPORTS]")
-def report(release: str, reports: str | None) -> None:
-    """Write the report of RELEASE from the published warehouse.
-
-    It has a JSON file per model with all its predictions, a summary, metadata, the dataset analysis, and a page in Markdown with figures.
-    docs/scoring.md describes the files.
-    """
-    from bellwether.report.inputs import add_registry, read_inputs
-
-    inputs = read_inputs(settings().warehouse_uri, release)
-    warn_of_delays([table("benchmark/leaderboard")], published=True)
-    files = write_report(add_registry(inputs), reports or settings().reports_uri)
-    for file in files:
-        console().print(file, markup=False, soft_wrap=True)

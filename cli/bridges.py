@@ -46,15 +46,10 @@ def _export_tables(target: str, *, names: tuple[str, ...] = ()) -> None:
         )
 
 
-def _export_dataset(
-    release: str, target: str, *, license_id: str | None = None, repository: str | None = None, private: bool = False
-) -> None:
+def _export_dataset(release: str, target: str, *, license_id: str | None = None) -> None:
     """Write a dataset folder for the Hugging Face Hub."""
     from bellwether.publish import export as write_dataset
-    from bellwether.publish import upload
 
-    if private and repository is None:
-        raise ConfigError("exporting: --private is for an upload; name the dataset with --upload OWNER/NAME, or leave --private out")
     recipe = named(release) if ReleaseName.parse(release).base in releases() else None
     forecasts, scores = (read_rows(name, release) for name in (FORECASTS, SCORES))
     written = write_dataset(
@@ -65,21 +60,29 @@ def _export_dataset(
         world=settings().world,
         recipe=recipe,
         license_id=license_id,
-        repository=repository,
     )
     console().print(f"{written.rows} questions of {release} in {written.folder}", markup=False, soft_wrap=True)
-    if repository is not None:
-        console().print(f"published at {upload(written.folder, repository, private=private)}", markup=False, soft_wrap=True)
 
 
-def _export_cohort(cohort: str, target: str, *, without_prompts: bool = False) -> None:
+def _export_report(release: str, target: str) -> None:
+    """Write the report of a release: a page in Markdown with figures, and KalshiBench's file set in JSON."""
+    from bellwether.report.inputs import add_registry, read_inputs
+    from bellwether.report.writer import write_report
+
+    inputs = read_inputs(settings().warehouse_uri, release)
+    warn_of_delays([table("benchmark/leaderboard")], published=True)
+    for file in write_report(add_registry(inputs), target):
+        console().print(file, markup=False, soft_wrap=True)
+
+
+def _export_cohort(cohort: str, target: str) -> None:
     """Write a cohort of the arena as CSV and Parquet. cohort: its Sunday."""
     from bellwether.arena.export import build_cohort_tables, export_cohort
     from bellwether.arena.methodology import methodologies
     from bellwether.tables import TABLES
 
     sunday = DAY.convert(cohort, None, None).date()
-    tables = build_cohort_tables(Lake.of(settings()), methodologies(settings().registry), sunday, with_messages=not without_prompts)
+    tables = build_cohort_tables(Lake.of(settings()), methodologies(settings().registry), sunday)
     warn_of_delays(declared for declared in TABLES.values() if declared.group == "arena")
     written = export_cohort(tables, sunday, Path(target))
     counts = ", ".join(f"{rows.height:,} {name}" for name, rows in tables.items())
@@ -140,8 +143,9 @@ def _export_arena_forecasts(release: str, target: str, *, forecasters: tuple[str
 
 #: Formats: the function that writes one, and its options.
 _EXPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
-    "arena": (_export_cohort, frozenset({"without_prompts"})),
-    "huggingface": (_export_dataset, frozenset({"license_id", "repository", "private"})),
+    "arena": (_export_cohort, frozenset()),
+    "huggingface": (_export_dataset, frozenset({"license_id"})),
+    "report": (_export_report, frozenset()),
     "inspect": (_export_logs, frozenset({"forecasters"})),
     "delta": (_export_tables, frozenset({"names"})),
     "forecastbench": (_export_forecast_set, frozenset({"forecasters", "questions", "resolutions", "organization"})),
@@ -170,12 +174,6 @@ _EXPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
 @cloup.option_group(
     "Options of huggingface",
     cloup.option("--license", "license_id", help="Licence identifier of the Hub.  [default: of the origin, or mit]"),
-    cloup.option("--upload", "repository", metavar="OWNER/NAME", help="Upload it as this dataset (HF_TOKEN, extra `huggingface`)."),
-    cloup.option("--private", is_flag=True, help="Make the uploaded dataset private."),
-)
-@cloup.option_group(
-    "Options of arena",
-    cloup.option("--without-prompts", is_flag=True, help="Leave prompts and answers out."),
 )
 @cloup.option_group(
     "Options of delta",
@@ -237,7 +235,7 @@ def _require_extra(extra: str, module: str) -> None:
         raise ConfigError(f"the extra `{extra}` is not installed; run `pip install -e '.[{extra}]'`")
 
 
-def _import_log(path: Path, *, forecaster: str | None, target: Path | None, dry_run: bool) -> None:
+def _import_log(path: Path, *, forecaster: str | None, target: Path | None) -> None:
     """Submit the forecasts of Inspect logs, or write them to a file."""
     _require_extra("inspect", "inspect_ai")
     from bellwether.bridges.inspect_ai import read_logs
@@ -250,7 +248,7 @@ def _import_log(path: Path, *, forecaster: str | None, target: Path | None, dry_
         raise ConfigError(f"importing {path}: no sample has a forecast that counts")
     if target is None:
         rows = select_columns(imported.table)
-        submit_rows(rows.frame, rows.place, forecaster, dry_run=dry_run)
+        submit_rows(rows.frame, rows.place, forecaster, dry_run=False)
         return
     with atomic_file(target) as draft:
         imported.table.frame.write_csv(draft)
@@ -308,7 +306,7 @@ def _import_questions(path: Path, *, release: str | None) -> None:
 
 #: Formats of files to import: the function that imports one, and its options.
 _IMPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
-    "inspect": (_import_log, frozenset({"forecaster", "target", "dry_run"})),
+    "inspect": (_import_log, frozenset({"forecaster", "target"})),
     "forecastbench": (_import_forecastbench, frozenset({"forecaster", "questions", "resolutions", "release"})),
     "prophet-arena": (_import_events, frozenset({"release"})),
     "metaculus": (_import_questions, frozenset({"release"})),
@@ -324,7 +322,6 @@ _IMPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
     cloup.option(
         "--to", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write a CSV for `bellwether score`; submit nothing."
     ),
-    cloup.option("--dry-run", is_flag=True, help="Check every forecast; store nothing."),
 )
 @cloup.option_group(
     "Options of forecastbench, prophet-arena and metaculus",

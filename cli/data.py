@@ -11,20 +11,19 @@ from dataclasses import asdict
 from datetime import date, datetime, timedelta
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import polars as pl
 
 from bellwether.console import console, emit, grid, shown
-from bellwether.errors import BellwetherError, ConfigError
+from bellwether.errors import BellwetherError, ConfigError, suggestion
 from bellwether.lake import Lake
 from bellwether.places import failures, is_stored
 from bellwether.recordings.gaps import build_gap_report
 from bellwether.recordings.recording import find_recording, list_recordings, store_finished
 from bellwether.settings import Settings, World, settings
 from bellwether.untrusted_text import visible
-from bellwether.venues.kalshi.stream.protocol import CHANNELS, USUAL
 from bellwether.worlds import addresses
 from cli.options import ARCHIVE, AS_JSON, DAY
 
@@ -100,11 +99,7 @@ def _rate_limit(config: Settings) -> RateLimit:
 @click.option("--find", "words", multiple=True, metavar="WORD", help="List only open events with this word; repeatable.")
 @click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Maximum duration in minutes.")
 @click.option("--name", help="Name of the recording; an interrupted one is continued.  [default: the events]")
-@click.option("--rest", is_flag=True, help="Poll REST instead of the WebSocket: needs no key, records less.")
-@click.option("--interval", default=5.0, show_default=True, type=click.FloatRange(0, min_open=True), help="Seconds between polls.")
-@click.option(
-    "--channel", "channels", multiple=True, type=click.Choice(CHANNELS), help=f"Channels of the WebSocket.  [default: {', '.join(USUAL)}]"
-)
+@click.option("--rest", is_flag=True, help="Poll REST every 5 seconds instead of the WebSocket: needs no key, records less.")
 def record(
     events: tuple[str, ...],
     *,
@@ -112,8 +107,6 @@ def record(
     minutes: float | None,
     name: str | None,
     rest: bool,
-    interval: float,
-    channels: tuple[str, ...],
 ) -> None:
     """Record every message about the markets of EVENTs until they close, --minutes are over, or Ctrl-C.
 
@@ -129,7 +122,7 @@ def record(
         raise click.UsageError("--find lists events; leave it out to record.")
     config = settings()
     limits = _rate_limit(config)
-    plan = RecordingPlan(events, minutes, channels or USUAL, rest, interval, limits)
+    plan = RecordingPlan(events, minutes, rest=rest, limits=limits)
     with addresses(config, running=True) as venue:
         if not rest:
             venue.credentials()  # a bad key fails before the first request
@@ -208,29 +201,6 @@ def _say(text: str) -> None:
     console().print(text, markup=False, soft_wrap=True)
 
 
-@click.command()
-def recordings() -> None:
-    """List the recordings."""
-    root = settings().recordings_path
-    rows = [_recording_row(recording) for place in dict.fromkeys((root, settings().recorder_path)) for recording in list_recordings(place)]
-    if rows:
-        console().print(grid(pl.DataFrame(rows), most=len(rows)))
-    else:
-        _say(f"No recordings in {root}; `bellwether record EVENT` creates one.")
-
-
-def _recording_row(recording: Recording) -> dict[str, Any]:
-    done = recording.done or {}
-    return {
-        "recording": recording.name,
-        "status": str(recording.status),
-        "markets": len(recording.about.tickers),
-        "frames": done.get("frames"),
-        "MB": round(recording.size / 1e6, 1),
-        "connections": done.get("connections"),
-    }
-
-
 def _store(config: Settings) -> None:
     """Upload finished recordings to the object store, if one is set. Raises `BellwetherError` if that fails; the recordings stay on this machine."""
     try:
@@ -249,30 +219,24 @@ _SHOW_TABLES = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 
 
 @click.command()
-@click.argument("sql")
+@click.argument("sql", required=False, metavar="[NAME|SQL|@FILE]")
 @click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="Value of $NAME in the SQL; repeatable.")
 @AS_JSON
-def query(sql: str, values: tuple[str, ...], as_json: bool) -> None:
-    """Run SQL on the published warehouse, read-only.
+def query(sql: str | None, values: tuple[str, ...], as_json: bool) -> None:
+    """Run SQL on the published warehouse, read-only. Without SQL, list the queries that have a NAME.
 
-    `SHOW TABLES` lists the tables. `@FILE` reads the SQL from a file: `@sql/analysis/leaderboard.sql --set release=sandbox-2026`. Columns that do
-    not fit the terminal are only named; --json has all columns and rows, and null for NaN and infinity.
+    `SHOW TABLES` lists the tables; `leaderboard --set release=sandbox-2026` runs a query by its NAME. Columns that do not fit the terminal are only
+    named; --json has all columns and rows, and null for NaN and infinity.
     """
-    from bellwether.lake.sql import find_tables, sql_text
+    from bellwether.lake.sql import find_tables, list_queries
     from bellwether.lake.warehouse import query as run
     from cli.delays import warn_of_delays
 
-    text = sql
-    if sql.startswith("@"):
-        path = Path(sql[1:])
-        if not path.is_file():
-            raise ConfigError(f"reading SQL: {path} is not a file")
-        try:
-            text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"reading SQL: {path} is not UTF-8 text") from error
-    if _SHOW_TABLES.fullmatch(text):
-        text = sql_text("meta/show_tables")
+    if sql is None:
+        for name, description in list_queries().items():
+            console().print(f"[bold]{name}[/bold]: {description}")
+        return
+    text = _read_sql(sql)
     frame = run(settings().warehouse_uri, text, _parse_values(values))
     warn_of_delays(find_tables(text), published=True)
     # A small negative number is rounded to -0.0, which depends on the order of a sum: show 0.0.
@@ -281,6 +245,27 @@ def query(sql: str, values: tuple[str, ...], as_json: bool) -> None:
         emit(frame.to_dicts())
     elif frame.width:
         click.echo(_draw_box(frame))
+
+
+def _read_sql(sql: str) -> str:
+    """Return the SQL of a named query or of `@FILE`; other text unchanged."""
+    from bellwether.lake.sql import list_queries, sql_text
+
+    if _SHOW_TABLES.fullmatch(sql):
+        return sql_text("meta/show_tables")
+    if re.fullmatch(r"\w+", sql):
+        if sql not in (names := list_queries()):
+            raise ConfigError(f"running the query {sql!r}: no query has this name; {suggestion(sql, names)}")
+        return sql_text(f"analysis/{sql}")
+    if not sql.startswith("@"):
+        return sql
+    path = Path(sql[1:])
+    if not path.is_file():
+        raise ConfigError(f"reading SQL: {path} is not a file")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"reading SQL: {path} is not UTF-8 text") from error
 
 
 def _draw_box(frame: pl.DataFrame) -> str:

@@ -1,4 +1,4 @@
-"""`bellwether episode`: list, build, import, export and check episodes."""
+"""`bellwether episode`: list, build, import and export episodes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import polars as pl
 
 from bellwether.console import console, grid
 from bellwether.errors import ConfigError
 from bellwether.places import place
 from bellwether.recordings.captures import import_captures
 from bellwether.recordings.gaps import build_gap_report
-from bellwether.recordings.recording import check_name, find_recording
+from bellwether.recordings.recording import check_name, find_recording, list_recordings
 from bellwether.replay.episode.model import COLUMNS, METADATA, build_row, list_episodes, read_json
-from bellwether.replay.units import MILLISECOND
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from bellwether.replay.episode.content import Content
     from bellwether.replay.episode.folder import Episode
     from bellwether.replay.episode_builder.listings import Listings
-_PRICES = ("auto", "taker", "yes")
 
 
 _RESULTS = click.option(
@@ -41,7 +40,7 @@ _FEE = click.option("--fee", metavar="TYPE[:MULTIPLIER]", help="Fees of all mark
 @click.group(invoke_without_command=True)
 @click.pass_context
 def episode(context: click.Context) -> None:
-    """List the episodes (books, trades and outcomes of one event); build, import, export or check one."""
+    """List the episodes (books, trades and outcomes of one event); build, import or export one."""
     if context.invoked_subcommand is not None:
         return
     root = settings().episodes_path
@@ -52,19 +51,22 @@ def episode(context: click.Context) -> None:
 
 
 @episode.command()
-@click.argument("recording", metavar="RECORDING|PATH")
+@click.argument("recording", required=False, metavar="[RECORDING|PATH]")
 @click.option("--name", help="Name of the recording of the capture in PATH.  [default: its own]")
 @_RESULTS
 @click.option("--infer-results", is_flag=True, help="Infer missing results from a last trade at 0.99 or above, or 0.01 or below.")
 @_FEE
-def build(recording: str, *, name: str | None, results: tuple[str, ...], infer_results: bool, fee: str | None) -> None:
-    """Build the episodes of RECORDING, or of the captures in PATH.
+def build(recording: str | None, *, name: str | None, results: tuple[str, ...], infer_results: bool, fee: str | None) -> None:
+    """Build the episodes of RECORDING, or of the captures in PATH; list the recordings without either.
 
     Each event becomes one, with market data from the lake. Captures of other recorders are imported as recordings before.
     """
     from bellwether.replay.episode_builder.build import Outcomes, build_recording, episode_ids
     from bellwether.replay.episode_builder.listings import parse_results
 
+    if recording is None:
+        _list_recordings()
+        return
     sources = _find_recordings(recording, name)
     tickers = [ticker for source in sources for ticker in source.about.tickers]
     stated = parse_results(results)
@@ -78,6 +80,28 @@ def build(recording: str, *, name: str | None, results: tuple[str, ...], infer_r
     if not episodes:
         raise ConfigError(f"building episodes of {recording}: no book of any of its markets was recorded")
     _print_written(episodes)
+
+
+def _list_recordings() -> None:
+    """Print the recordings with status and size."""
+    root = settings().recordings_path
+    rows = [_recording_row(recording) for place in dict.fromkeys((root, settings().recorder_path)) for recording in list_recordings(place)]
+    if rows:
+        console().print(grid(pl.DataFrame(rows), most=len(rows)))
+    else:
+        console().print(f"No recordings in {root}; `bellwether record EVENT` creates one.", markup=False, soft_wrap=True)
+
+
+def _recording_row(recording: Recording) -> dict[str, Any]:
+    done = recording.done or {}
+    return {
+        "recording": recording.name,
+        "status": str(recording.status),
+        "markets": len(recording.about.tickers),
+        "frames": done.get("frames"),
+        "MB": round(recording.size / 1e6, 1),
+        "connections": done.get("connections"),
+    }
 
 
 def _find_recordings(which: str, name: str | None) -> list[Recording]:
@@ -111,16 +135,9 @@ def _write_episode(content: Content) -> Episode:
 @episode.command("import")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--name", help="Id of the episode.  [default: its own]")
-@click.option(
-    "--trade-price",
-    type=click.Choice(_PRICES),
-    default="auto",
-    show_default=True,
-    help="Side of the trades' prices: the taker's, YES, or the one that fits the books.",
-)
 @_RESULTS
 @_FEE
-def import_(folder: Path, *, name: str | None, trade_price: str, results: tuple[str, ...], fee: str | None) -> None:
+def import_(folder: Path, *, name: str | None, results: tuple[str, ...], fee: str | None) -> None:
     """Import the episode in FOLDER.
 
     It is Bellwether's, one of PredictionMarketBench (full books, whole cents), market data of hftbacktest (TICKER.npz), or a catalog of nautilus_trader
@@ -128,7 +145,7 @@ def import_(folder: Path, *, name: str | None, trade_price: str, results: tuple[
     """
     from bellwether.replay.episode_builder.listings import parse_results, set_settlement_time, with_fees
 
-    content = _read_episode(folder, trade_price)
+    content = _read_episode(folder)
     chosen = check_name(content.metadata.episode_id if name is None else name, "the episode (--name)")
     about = replace(content.metadata, episode_id=chosen)
     stated = parse_results(results)
@@ -141,7 +158,7 @@ def import_(folder: Path, *, name: str | None, trade_price: str, results: tuple[
     _print_written([_write_episode(replace(content, metadata=about, settlements=settlements))])
 
 
-def _read_episode(folder: Path, trade_price: str) -> Content:
+def _read_episode(folder: Path) -> Content:
     """Read an episode in the format that the files of a folder have."""
     from bellwether.bridges import hftbacktest, nautilus
     from bellwether.replay.episode.folder import load
@@ -151,7 +168,7 @@ def _read_episode(folder: Path, trade_price: str) -> Content:
         return nautilus.read_episode(folder)
     if any(folder.glob("*.npz")):
         return hftbacktest.read_episode(folder)
-    return load(folder).content if "format" in read_json(folder, METADATA) else read_pmb(folder, trade_price)
+    return load(folder).content if "format" in read_json(folder, METADATA) else read_pmb(folder)
 
 
 @episode.command()
@@ -160,21 +177,18 @@ def _read_episode(folder: Path, trade_price: str) -> Content:
 @click.option(
     "--to", "target", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder; an earlier export is replaced."
 )
-@click.option("--latency", default=0, show_default=True, type=click.IntRange(0), help="Latency of market data, milliseconds.")
-def export(which: str, form: str, target: Path, latency: int) -> None:
+def export(which: str, form: str, target: Path) -> None:
     """Write an episode, by folder or id, for another simulator. See docs/bridges.md."""
     from bellwether.bridges import hftbacktest, nautilus
     from bellwether.replay.episode.folder import load
 
-    source = load(_find_episode(which, "exporting"))
+    source = load(_find_episode(which))
     write = hftbacktest.write_episode if form == "hftbacktest" else nautilus.write_episode
-    written = write(target, source, latency=latency * MILLISECOND)
+    written = write(target, source)
     console().print(f"{source.id}: {len(written)} markets in {target}", markup=False, soft_wrap=True)
 
 
 def _print_episodes(rows: list[dict[str, Any]]) -> None:
-    import polars as pl
-
     if usable := [row for row in rows if row["problem"] is None]:
         hidden = {"event", "problem", *(() if any(row["exogenous"] for row in usable) else ("exogenous",))}
         frame = pl.DataFrame(usable, infer_schema_length=None).select(name for name in COLUMNS if name not in hidden)
@@ -193,25 +207,9 @@ def _print_written(episodes: list[Episode]) -> None:
         console().print(text, markup=False, soft_wrap=True)
 
 
-@episode.command()
-@click.argument("which", metavar="PATH|ID")
-@click.pass_context
-def validate(context: click.Context, which: str) -> None:
-    """Check an episode, by folder or id.
-
-    All findings are listed; the command exits with 1 if the episode is invalid.
-    """
-    from bellwether.replay.episode.folder import validate as check
-
-    report = check(_find_episode(which, "checking"))
-    console().print(report.text(), markup=False, soft_wrap=True)
-    if not report.is_valid:
-        context.exit(1)
-
-
-def _find_episode(which: str, doing: str) -> Path:
-    """Return the folder of an episode that is named by its folder or its id. doing: for the message of the error."""
+def _find_episode(which: str) -> Path:
+    """Return the folder of an episode that is named by its folder or its id."""
     folder = place(which) if place(which).is_dir() else settings().episodes_path / which
     if not folder.is_dir():
-        raise ConfigError(f"{doing} the episode {which!r}: neither it nor {folder} is a folder; `bellwether episode` lists the episodes")
+        raise ConfigError(f"exporting the episode {which!r}: neither it nor {folder} is a folder; `bellwether episode` lists the episodes")
     return folder

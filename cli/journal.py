@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from bellwether.console import console, emit, grid
 from bellwether.journal import Journal, records
 from bellwether.journal.values import format_dollars
 from bellwether.settings import settings
-from cli.options import AS_JSON
+from cli.options import AS_JSON, operator_name
 
 if TYPE_CHECKING:
     from bellwether.journal import Journal
@@ -79,16 +78,15 @@ def _failure_line(status: CallStatus) -> str:
 
 @journal.command()
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
-@click.option("--note", default="", help="Reason, stored with the failure.")
-@click.option("--by", default=None, help="Name of the operator.  [default: your login name]")
-def reopen(keys: tuple[str, ...], note: str, by: str | None) -> None:
+@click.option("--note", default="", help="Reason, stored with the failure and your login name.")
+def reopen(keys: tuple[str, ...], note: str) -> None:
     """Reopen failed calls, so that the next run repeats them.
 
     The first 8 digits of a KEY suffice.
     """
     with _open_journal() as opened:
         for key in [opened.find(beginning) for beginning in keys]:
-            opened.reopen(key, by=by or getpass.getuser(), note=note)
+            opened.reopen(key, by=operator_name(), note=note)
             console().print(f"reopened {key}", soft_wrap=True)
 
 

@@ -50,7 +50,6 @@ SECTIONS: dict[str, tuple[Lazy, ...]] = {
     "Data": (
         Lazy("pull", "cli.data:pull", "Pull, clean and check the markets of some days."),
         Lazy("record", "cli.data:record", "Record order books and trades of events; list events."),
-        Lazy("recordings", "cli.data:recordings", "List recordings of order books and trades."),
         Lazy("query", "cli.data:query", "Run SQL on the published warehouse, read-only."),
         Lazy("warehouse", "cli.data:warehouse", "Publish the warehouse; write a self-contained copy."),
     ),
@@ -61,7 +60,6 @@ SECTIONS: dict[str, tuple[Lazy, ...]] = {
         Lazy("submit", "cli.benchmark:submit", "Submit a file of forecasts."),
         Lazy("leaderboard", "cli.leaderboard:leaderboard", "Show the leaderboards of releases and of the arena."),
         Lazy("audit", "cli.benchmark:audit", "Find leaks of a release, and score without them."),
-        Lazy("report", "cli.benchmark:report", "Write the report of a release."),
         Lazy("export", "cli.bridges:export", "Write a release or a cohort for another tool."),
         Lazy("import", "cli.bridges:import_", "Submit forecasts in a file of another tool."),
         Lazy("metaculus", "cli.bridges:metaculus", "Serve the questions of a release to a bot of Metaculus."),
@@ -70,7 +68,7 @@ SECTIONS: dict[str, tuple[Lazy, ...]] = {
     "Forecasts in files": (Lazy("score", "cli.score:score", "Score forecasts in CSV, Parquet or JSON files."),),
     "Replay": (
         Lazy("agents", "cli.backtest:agents", "List the agents that can trade; write a new one."),
-        Lazy("episode", "cli.episode:episode", "List, build, import, export and check episodes."),
+        Lazy("episode", "cli.episode:episode", "List, build, import and export episodes."),
         Lazy("backtest", "cli.backtest:backtest", "Run agents in recorded episodes; show their results."),
     ),
     "Arena": (Lazy("arena", "cli.arena:arena", "Run and explain weeks of the arena."),),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -11,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from bellwether.console import console
+from bellwether.errors import ConfigError
 from bellwether.untrusted_text import visible
 
 
@@ -63,7 +65,6 @@ ARCHIVE = click.option(
     show_default=True,
     help="Scan the venue's archive first: needed for days more than about 3 months ago.",
 )
-BY = click.option("--by", required=True, metavar="NAME", help="Name of the operator.")
 REASON = click.option("--reason", required=True, metavar="TEXT", help="Reason, in one line.")
 KNOWN_AT = click.option(
     "--known-at",
@@ -71,6 +72,14 @@ KNOWN_AT = click.option(
     callback=lambda _, __, at: at and at.replace(tzinfo=UTC),
     help="Show the state known at this time (UTC; a day is its 00:00).",
 )
+
+
+def operator_name() -> str:
+    """Return the login name of the user, which interventions state. Raises `ConfigError` if the system has none, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        raise ConfigError("reading your login name: the system has none; set the variable LOGNAME") from None
 
 
 def find_flag(context: click.Context, name: str) -> str:

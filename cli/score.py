@@ -56,18 +56,9 @@ from cli.options import AS_JSON, find_flag, list_given, print_left_out, refuse_o
 )
 @cloup.option_group(
     "Statistics",
-    cloup.option("--independent", is_flag=True, help="Treat questions as independent despite a cluster column."),
     cloup.option(
         "--loss", type=click.Choice(["brier", "log_loss"]), default="brier", show_default=True, help="Loss of paired comparisons."
     ),
-    cloup.option(
-        "--level",
-        default=0.95,
-        show_default=True,
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        help="Level of the intervals.",
-    ),
-    cloup.option("--seed", default=1950, show_default=True, type=click.IntRange(0, 2**63 - 1), help="Seed of simulated distributions."),
 )
 @cloup.option_group(
     "Rules of other benchmarks (docs/bridges.md)",

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bellwether.console import console, emit, shown
+from bellwether.console import console, shown
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import World, settings
 from bellwether.untrusted_text import one_line
@@ -114,13 +114,6 @@ def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
         first = next(iter(failed.values()))
         others = f" Also failed: {', '.join(list(failed)[1:])}." if len(failed) > 1 else ""
         raise type(first)(f"{first}.{others}") if others else first
-
-
-def emit_summary(work: Runner, results: Mapping[str, Any]) -> None:
-    """Print at the end of a command, as JSON, the number of runs, their seconds by job, and the command's own results."""
-    config, stats = settings(), work.stats
-    runs = {"warehouse": config.warehouse_uri, "lake": config.lake_uri, "runs": stats.runs, "fresh": stats.fresh, "seconds": stats.by_job}
-    emit({**runs, **results})
 
 
 def print_summary(work: Runner, *, stopped: Mapping[str, str] = MappingProxyType({})) -> None:

@@ -367,7 +367,7 @@ REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "c
     key=["benchmark", "report"],
     group_name="benchmark",
     description="The report of a release: a page in Markdown with figures, and JSON with every metric and every prediction of every forecaster.\n\n"
-    "Written to the folder `reports`; `bellwether report RELEASE --to FOLDER` copies it.",
+    "Written to the folder `reports`; `bellwether export RELEASE --format report --to FOLDER` copies it.",
     kinds={"markdown", "json"},
     metadata={"page": site_link("benchmark/index.html"), **FOLLOW_INPUTS},
     ins={name: dg.AssetIn(key(f"benchmark/{name}")) for name in REPORTED},
@@ -392,12 +392,8 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: La
 
 
 class ExportConfig(dg.Config):
-    """Configuration of the upload of a dataset."""
+    """Configuration of a dataset."""
 
-    upload: str | None = None
-    """Dataset of the Hugging Face Hub (OWNER/NAME); HF_TOKEN contains the key. No upload when left out."""
-    private: bool = False
-    """Make the uploaded dataset private."""
     license_id: str | None = None
     """Licence in the spelling of the Hub."""
 
@@ -405,7 +401,7 @@ class ExportConfig(dg.Config):
 @dg.asset(
     key=["benchmark", "export"],
     group_name="benchmark",
-    description="The questions of a release as a dataset folder for Hugging Face: Parquet and a card; uploaded on request.\n\n"
+    description="The questions of a release as a dataset folder for Hugging Face: Parquet and a card.\n\n"
     "Written to the folder `reports/datasets`; `bellwether export RELEASE --to FOLDER` copies it.",
     kinds={"huggingface", "parquet"},
     metadata={"page": site_link("benchmark/index.html")},
@@ -413,18 +409,12 @@ class ExportConfig(dg.Config):
     partitions_def=RELEASE,
 )
 def export(context: dg.AssetExecutionContext, config: ExportConfig, questions: Slice, reports: ReportsResource) -> dg.MaterializeResult:
-    """Write the questions of a release as a dataset, and upload it on request."""
+    """Write the questions of a release as a dataset."""
     from bellwether.publish import export as write
-    from bellwether.publish import upload
 
     name, frame = context.partition_key, questions.read()
     try:
         written = write(frame, reports.folder("datasets", name), world=settings().world, recipe=release(name), license_id=config.license_id)
-        where = upload(written.folder, config.upload, private=config.private) if config.upload else None
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    metadata: dict[str, Any] = {
-        "folder": dg.MetadataValue.path(str(written.folder)),
-        "questions": written.rows,
-    }
-    return dg.MaterializeResult(metadata=metadata | ({"published at": dg.MetadataValue.url(where)} if where else {}))
+    return dg.MaterializeResult(metadata={"folder": dg.MetadataValue.path(str(written.folder)), "questions": written.rows})

@@ -240,7 +240,7 @@ def _summarize_pnl(row: dict[str, Any]) -> str:
 def summary(backtests: Slice) -> dg.MaterializeResult[pl.DataFrame]:
     """Compare the agents over all episodes in which they traded."""
     rows = backtests.read()
-    compared = run_sql(table("replay/summary"), {"backtests": rows}, {"unsettled": False})
+    compared = run_sql(table("replay/summary"), {"backtests": rows})
     return dg.MaterializeResult(value=compared, metadata=_summary_metadata(compared, rows))
 
 

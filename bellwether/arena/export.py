@@ -27,10 +27,8 @@ CARD, DATA, CSV = "README.md", "data", "csv"
 MARK = "<!-- bellwether-cohort -->"
 
 
-def build_cohort_tables(
-    lake: Lake, rules: Mapping[str, Methodology], cohort: date, *, with_messages: bool = True
-) -> dict[str, pl.DataFrame]:
-    """Return the tables that an export of the cohort contains, by name. rules: methodologies by name. with_messages: with prompts and answers.
+def build_cohort_tables(lake: Lake, rules: Mapping[str, Methodology], cohort: date) -> dict[str, pl.DataFrame]:
+    """Return the tables that an export of the cohort contains, by name. rules: methodologies by name.
 
     Contains the cohort's facts, their results, the universes of its weeks, the leaderboard and the messages. Raises `ConfigError` for an unknown
     cohort.
@@ -57,11 +55,9 @@ def build_cohort_tables(
     folded = {name.removeprefix("arena/"): frame for name, frame in compute_results(Facts(**own_facts), rules).frames.items()}
     venues = {rules[name].venue for name in agents["methodology"] if name in rules}
     universes = universe.filter(pl.col("week").is_in(decisions["week"].unique().implode()), pl.col("venue").is_in(list(venues)))
-    tables = {**facts, "universe": universes, **folded}
-    if with_messages:
-        messages = lake.slice(MESSAGES, missing="skip").read().filter(pl.col("decision_id").is_in(decisions["decision_id"].implode()))
-        tables["messages"] = messages.select("decision_id", "number", "role", "content").sort("decision_id", "number")
-    return tables
+    messages = lake.slice(MESSAGES, missing="skip").read().filter(pl.col("decision_id").is_in(decisions["decision_id"].implode()))
+    messages = messages.select("decision_id", "number", "role", "content").sort("decision_id", "number")
+    return {**facts, "universe": universes, **folded, "messages": messages}
 
 
 def export_cohort(tables: Mapping[str, pl.DataFrame], cohort: date, target: Path) -> Path:

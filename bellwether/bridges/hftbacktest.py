@@ -51,28 +51,28 @@ _EXCHANGE, _LOCAL, _BUY, _SELL = 1 << 31, 1 << 30, 1 << 29, 1 << 28
 _ENDING = ".npz"
 
 
-def build_records(events: MarketEvents, latency: int = 0) -> np.ndarray:
-    """Build hftbacktest's records of the events of a market. latency: of market data, ns."""
+def build_records(events: MarketEvents) -> np.ndarray:
+    """Build hftbacktest's records of the events of a market."""
     records = np.zeros(len(events.ts), DTYPE)
     kind = np.where(events.kind == TRADE, _TRADE, _DEPTH)
     records["ev"] = kind | _EXCHANGE | _LOCAL | np.where(events.side == BID, _BUY, _SELL)
-    records["exch_ts"], records["local_ts"] = events.ts, events.ts + latency
+    records["exch_ts"], records["local_ts"] = events.ts, events.ts
     records["px"], records["qty"] = events.price / DOLLAR, events.lots / CONTRACT
     records["ival"] = events.sequence
     return records
 
 
-def write_episode(folder: Path, episode: Episode, *, latency: int = 0) -> list[Path]:
+def write_episode(folder: Path, episode: Episode) -> list[Path]:
     """Write an episode as TICKER.npz per market, with its other terms in episode.json, atomically. Returns the files of the markets.
 
-    latency: of market data, ns. An earlier export is replaced. Raises `ConfigError` for a folder with other contents.
+    An earlier export is replaced. Raises `ConfigError` for a folder with other contents.
     """
     if folder.exists() and any(path.suffix != _ENDING and path.name != TERMS for path in folder.iterdir()):
         raise ConfigError(f"exporting to {folder}: it contains something other than market data; name another folder")
     names = [f"{quote(ticker, safe='')}{_ENDING}" for ticker in episode.tickers]
     with atomic_folder(folder, TERMS) as draft:
         for code, name in enumerate(names):
-            np.savez_compressed(draft / name, data=build_records(list_events(episode.content, code), latency))
+            np.savez_compressed(draft / name, data=build_records(list_events(episode.content, code)))
         write_terms(draft, episode.content)
     return [folder / name for name in names]
 

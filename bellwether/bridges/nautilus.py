@@ -102,10 +102,10 @@ _INSTRUMENT_SCHEMA = pa.schema(
 )
 
 
-def write_episode(folder: Path, episode: Episode, *, latency: int = 0) -> list[str]:
+def write_episode(folder: Path, episode: Episode) -> list[str]:
     """Write an episode as a catalog, with its other terms in episode.json, atomically. Returns the ids of the instruments.
 
-    Each market is one instrument: a binary option on YES without fees. latency: of market data, ns. An earlier export is replaced. Raises `ConfigError`
+    Each market is one instrument: a binary option on YES without fees. An earlier export is replaced. Raises `ConfigError`
     for a folder with other contents.
     """
     if folder.exists() and any(path.name not in {"data", TERMS} for path in folder.iterdir()):
@@ -116,8 +116,8 @@ def write_episode(folder: Path, episode: Episode, *, latency: int = 0) -> list[s
             name = f"{market.ticker}.{metadata.venue.upper()}"
             events = list_events(episode.content, code)
             _write(draft, _INSTRUMENTS, name, _instrument_table(name, market, metadata.start, market.close or metadata.end))
-            _write(draft, _DELTAS, name, _delta_table(events, latency).replace_schema_metadata({"instrument_id": name, **_DIGITS}))
-            _write(draft, _TRADES, name, _trade_table(events, latency).replace_schema_metadata({"instrument_id": name, **_DIGITS}))
+            _write(draft, _DELTAS, name, _delta_table(events).replace_schema_metadata({"instrument_id": name, **_DIGITS}))
+            _write(draft, _TRADES, name, _trade_table(events).replace_schema_metadata({"instrument_id": name, **_DIGITS}))
             names.append(name)
         write_terms(draft, episode.content)
     return names
@@ -160,7 +160,7 @@ def _instrument_table(name: str, market: Market, start: int, end: int) -> pa.Tab
     return pa.Table.from_pylist([row], schema=_INSTRUMENT_SCHEMA).replace_schema_metadata({"class": "BinaryOption"})
 
 
-def _delta_table(events: MarketEvents, latency: int) -> pa.Table:
+def _delta_table(events: MarketEvents) -> pa.Table:
     chosen = np.flatnonzero(events.kind == CHANGE)
     ts, lots = events.ts[chosen], events.lots[chosen]
     columns = {
@@ -172,12 +172,12 @@ def _delta_table(events: MarketEvents, latency: int) -> pa.Table:
         "flags": np.where(events.ends_message[chosen], _LAST, 0),
         "sequence": events.sequence[chosen],
         "ts_event": ts,
-        "ts_init": ts + latency,
+        "ts_init": ts,
     }
     return _build_table(columns, _DELTA_SCHEMA)
 
 
-def _trade_table(events: MarketEvents, latency: int) -> pa.Table:
+def _trade_table(events: MarketEvents) -> pa.Table:
     chosen = np.flatnonzero(events.kind == TRADE)
     ts = events.ts[chosen]
     ids = [name if name and len(name) <= _LONGEST_TRADE_ID else str(place) for place, name in enumerate(events.trade_ids.to_pylist())]
@@ -187,7 +187,7 @@ def _trade_table(events: MarketEvents, latency: int) -> pa.Table:
         "aggressor_side": np.where(events.side[chosen] == BID, _BUYER, _SELLER),
         "trade_id": pa.array(ids, pa.string()),
         "ts_event": ts,
-        "ts_init": ts + latency,
+        "ts_init": ts,
     }
     return _build_table(columns, _TRADE_SCHEMA)
 

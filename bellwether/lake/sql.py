@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from importlib.resources import files
+from itertools import takewhile
 from typing import Any
 
 import duckdb
@@ -32,6 +33,18 @@ def sql_text(name: str) -> str:
         return files("sql").joinpath(f"{name}.sql").read_text(encoding="utf-8")
     except FileNotFoundError:
         raise LakeError(f"running SQL: sql/{name}.sql is missing; write it, beginning with a comment on what one row is") from None
+
+
+def list_queries() -> dict[str, str]:
+    """Return the queries of `sql/analysis/` by name, each with the first sentence of its comment."""
+    names = sorted(file.name.removesuffix(".sql") for file in files("sql").joinpath("analysis").iterdir() if file.name.endswith(".sql"))
+    return {name: _first_sentence(sql_text(f"analysis/{name}")) for name in names}
+
+
+def _first_sentence(text: str) -> str:
+    """Return the first sentence of the comment with which a text of SQL begins."""
+    comment = takewhile(lambda line: line.startswith("--"), text.splitlines())
+    return " ".join(line.removeprefix("--").strip() for line in comment).partition(". ")[0].removesuffix(".")
 
 
 def run_sql(table: Table, inputs: Mapping[str, Slice | pl.DataFrame], params: Mapping[str, Any] | None = None) -> pl.DataFrame:

@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 from bellwether.publish.dataset import ExportedDataset, export
-from bellwether.publish.hub import upload
 
-__all__ = ["ExportedDataset", "export", "upload"]
+__all__ = ["ExportedDataset", "export"]

@@ -139,7 +139,9 @@ class Recording:
     def __init__(self, folder: Path, version: str = "") -> None:
         self.folder, self._version = folder, version
         if not version and not (folder / ABOUT).is_file():
-            raise ConfigError(f"reading the recording {folder.name}: {folder} has no {ABOUT}; `bellwether recordings` lists the recordings")
+            raise ConfigError(
+                f"reading the recording {folder.name}: {folder} has no {ABOUT}; `bellwether episode build` lists the recordings"
+            )
 
     @property
     def name(self) -> str:

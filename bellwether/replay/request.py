@@ -47,7 +47,6 @@ def parse_request(agents: Sequence[str], episodes: Sequence[str], options: Mappi
         settings=chosen,
         isolated=options["isolated"],
         html=options["html"],
-        unsettled=options["unsettled"],
     )
 
 
@@ -70,7 +69,6 @@ def _build_settings(options: Mapping[str, Any]) -> BacktestSettings:
     values["order_latency"] = _parse_duration("latency", options["latency"], _MILLISECOND)
     values["limits"] = Limits.parse(options["limits"])
     values["data_latency"] = _parse_duration("data-latency", options["data_latency"], _MILLISECOND)
-    values["execution"] = "taker_only" if options["taker_only"] else None
     return BacktestSettings(**values)
 
 

@@ -94,12 +94,10 @@ class SweepResults:
     Attributes:
         rows: Row of replay/backtests for each run, with the candidate's label as `agent`.
         failures: Failure of each run's agent; None without one.
-        unsettled: Whether unsettled episodes count in the reality check.
     """
 
     rows: list[Mapping[str, Any]]
     failures: list[Failure | None]
-    unsettled: bool = False
 
     def frame(self) -> pl.DataFrame:
         """Return the metrics of all runs as a frame, with the columns of replay/backtests."""
@@ -111,7 +109,7 @@ class SweepResults:
         """Compute White's reality check: the probability that the best of agents without an edge does as well as the best candidate did."""
         from bellwether.replay.results.summary import reality_check
 
-        return reality_check(self.frame(), unsettled=self.unsettled)
+        return reality_check(self.frame())
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,6 @@ class Sweep:
         settings: Settings of all runs.
         isolated: Run each agent in its own process, which alone loads it.
         html: Folder for a tear sheet of each backtest.
-        unsettled: Count unsettled episodes in totals and in the reality check.
     """
 
     sources: Sequence[Source]
@@ -132,7 +129,6 @@ class Sweep:
     settings: BacktestSettings = field(default_factory=BacktestSettings)
     isolated: bool = False
     html: Path | None = None
-    unsettled: bool = False
 
     def titles(self) -> dict[str, str]:
         """Return the name of each candidate in tables, by label: the agent's title and the varied parameters, or only these if all
@@ -172,7 +168,7 @@ class Sweep:
                 if jobs > 1 and not is_compiled and number == 0:
                     # Compiles the engine in this process; workers load it from numba's cache.
                     metrics(run(prepared, Passive(), self.settings))
-        results = SweepResults([], [], self.unsettled)
+        results = SweepResults([], [])
         tasks = ((source, candidate, ENGINE_VERSION, out is not None) for source in self.sources for candidate in self.candidates)
         with nullcontext() if out is None else self._open_tables(out) as add_tables:
             for result in _run_tasks(self.run_one, tasks, jobs=jobs, client=client, prefer="threads" if is_compiled else "processes"):
@@ -208,7 +204,7 @@ class Sweep:
         from bellwether.replay.results.folder import table_writer
 
         varied = [{"agent": candidate.label, **candidate.varied} for candidate in self.candidates]
-        return table_writer(out, varied, unsettled=self.unsettled)
+        return table_writer(out, varied)
 
 
 def _run_tasks(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +47,6 @@ class LoadOptions:
     columns: columns named by the user. by: columns of groups. on: columns to join outcomes on, `COLUMN` or `COLUMN=COLUMN OF THE OUTCOMES`.
     keep: choice among repeated forecasts. at: column of their times. before: column of times that forecasts must precede.
     percent: columns to divide by 100. fractional: accept outcomes between no and yes. skip_unresolved: leave out rows without an outcome.
-    independent: ignore columns of clusters.
     """
 
     columns: ColumnRoles = field(default_factory=ColumnRoles)
@@ -59,7 +58,6 @@ class LoadOptions:
     percent: tuple[str, ...] = ()
     fractional: bool = False
     skip_unresolved: bool = False
-    independent: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,8 +185,6 @@ def _load_table(table: ForecastTable, given: ColumnRoles, reading: LoadOptions, 
     """Load one table: its forecasts with one row per table row and probability column. given: roles named by the user."""
     present = table.frame.columns
     columns = recognise_columns(table.source, present, given)
-    if reading.independent:
-        columns = replace(columns, cluster=())
     if columns.outcome is None:
         advice = "give --outcome COLUMN, or --outcomes FILE"
         raise ScoringError(f"{table.source}: no column is named as the outcome among {format_names(present)}; {advice}")
@@ -203,7 +199,7 @@ def _load_table(table: ForecastTable, given: ColumnRoles, reading: LoadOptions, 
             check_present(table.source, present, column, option)
     height = table.frame.height
     ways = columns.cluster or columns.question[:1]
-    unclustered = "give every row a cluster, one of its own where it shares none, or give --independent"
+    unclustered = "give every row a cluster, one of its own where it shares none, or give --cluster with the column of questions"
     rows = pl.DataFrame(
         {
             "row": pl.int_range(height, eager=True, dtype=pl.Int64),

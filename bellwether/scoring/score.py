@@ -73,7 +73,6 @@ def score(
     percent: Names = (),
     fractional: bool = False,
     skip_unresolved: bool = False,
-    independent: bool = False,
     loss: Loss | str = Loss.BRIER,
     level: float = Inference().level,
     replicates: int = Inference().replicates,
@@ -95,7 +94,6 @@ def score(
         percent: columns of probabilities or prices to divide by 100.
         fractional: accept outcomes between 0 and 1.
         skip_unresolved: leave out rows without an outcome.
-        independent: treat questions as independent even if there is a column of clusters.
         loss: loss for comparing pairs, "brier" or "log_loss".
         level, replicates, seed: as in `evaluate`.
 
@@ -113,7 +111,6 @@ def score(
         percent=_to_tuple(percent),
         fractional=fractional,
         skip_unresolved=skip_unresolved,
-        independent=independent,
     )
     paths = (
         isinstance(data, Sequence) and not isinstance(data, str) and len(data) > 0 and all(isinstance(item, str | Path) for item in data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 
 import polars as pl
@@ -42,9 +41,3 @@ def select_columns(table: ForecastTable) -> ForecastTable:
             raise ScoringError(f"{table.source}: no column {COLUMNS[column][0]} among {format_names(present)}; add it, or rename one")
     rows = table.frame.select(pl.col(name).alias(column) for column, name in chosen.items() if name is not None)
     return ForecastTable(table.source, rows.with_row_index("row"), table.place)
-
-
-def assign_week(rows: pl.DataFrame, week: date) -> pl.DataFrame:
-    """Set the arena week of the rows that do not name one."""
-    named = pl.col("week") if "week" in rows.columns else pl.lit(None, pl.String)
-    return rows.with_columns(week=named.fill_null(week.isoformat()))

@@ -57,7 +57,7 @@ def _misfit_reason() -> pl.Expr:
         ),
         (
             pl.col("before").is_null(),
-            pl.format("the arena has no universe of the week {}; `bellwether query @sql/analysis/arena_weeks.sql` lists its weeks", week),
+            pl.format("the arena has no universe of the week {}; `bellwether query arena_weeks` lists its weeks", week),
         ),
         (
             ~pl.col("venues").list.contains(pl.col("found_on")),

@@ -1,12 +1,13 @@
 -- One row is one agent over all its episodes under one rule set.
 --
--- Inputs: backtests (rows of replay/backtests). Parameters: $unsettled, whether episodes with an unsettled position count, at their marks.
+-- Inputs: backtests (rows of replay/backtests).
 --
+-- Episodes with an unsettled position do not count.
 -- Runs of several episodes, whose names contain "+", count only if an agent has no others: else a recording would count twice.
 -- Each number covers the episodes in which it is defined; queues are the sampled queue histories that all counted episodes have, and their
 -- P&L is summed over episodes.
 WITH chosen AS (
-    SELECT *, $unsettled OR NOT unsettled AS counts, CAST(pnl AS DOUBLE) AS earned, CAST(contracts AS DOUBLE) AS traded
+    SELECT *, NOT unsettled AS counts, CAST(pnl AS DOUBLE) AS earned, CAST(contracts AS DOUBLE) AS traded
     FROM backtests
     QUALIFY contains(episode, '+') = bool_and(contains(episode, '+')) OVER (PARTITION BY agent, rules)
 ),

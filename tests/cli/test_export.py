@@ -38,22 +38,11 @@ def test_a_release_is_exported_from_the_warehouse_and_no_other(tmp_path: Path) -
     assert "**Generated.**" in (tmp_path / "out" / CARD).read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("warehouse")
-def test_an_upload_is_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    uploaded: list[tuple[object, ...]] = []
-    monkeypatch.setattr(
-        "bellwether.publish.upload", lambda folder, name, *, private: uploaded.append((folder, name, private)) or "https://hub/x"
-    )
-    result = run("made-up", "--to", str(tmp_path / "out"), "--upload", "me/made-up", "--private")
-    assert uploaded == [(tmp_path / "out", "me/made-up", True)]
-    assert "published at https://hub/x" in result.output
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("2026-09-06", "--format", "arena", "--to", "x", "--upload", "me/x"), "--upload is not an option of the format arena"),
-        (("made-up", "--to", "x", "--without-prompts"), "--without-prompts is not an option of the format huggingface"),
+        (("2026-09-06", "--format", "arena", "--to", "x", "--license", "mit"), "--license is not an option of the format arena"),
+        (("made-up", "--to", "x", "--table", "x"), "--table is not an option of the format huggingface"),
         (("2026-09-06", "--format", "arena", "--to", "x"), "no cohort started in this week"),
     ],
 )

@@ -70,8 +70,9 @@ def test_open_calls_whose_attempt_failed_are_listed_with_the_failures(journal: J
     assert [(row["key"], row["state"]) for row in found] == [(make_request(3).key, "open"), (make_request(1).key, "failed")]
 
 
-def test_a_failed_call_is_reopened_by_the_beginning_of_its_key(journal: Journal) -> None:
-    result = run("journal", "reopen", make_request(1).key[:10], "--by", "ana", "--note", "the provider is back")
+def test_a_failed_call_is_reopened_by_the_beginning_of_its_key(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "ana")
+    result = run("journal", "reopen", make_request(1).key[:10], "--note", "the provider is back")
     assert (result.exit_code, result.output.split()) == (0, ["reopened", make_request(1).key])
     assert isinstance(begin_call(journal, make_request(1)), Attempt)
     assert journal.export()["reopenings"].select("reopened_by", "note").rows() == [("ana", "the provider is back")]

@@ -99,6 +99,15 @@ def test_a_query_has_one_result(sql: str, count: int) -> None:
     assert (result.exit_code, f"give one SELECT, not {count} statements" in result.output) == (1, True)
 
 
+def test_a_query_is_run_by_its_name_and_listed_without_one() -> None:
+    rows = json.loads(query("difference_between_versions", "--set", "release=made-up", "--set", "other=made-up", "--json").stdout)
+    assert rows == []
+    listed = " ".join(query().output.split())
+    assert "arena_weeks: One row per week of the arena, newest first: offered markets" in listed
+    refused = query("arena_week")
+    assert (refused.exit_code, "no query has this name; did you mean arena_weeks" in refused.output) == (1, True)
+
+
 def test_a_file_of_sql_is_text(tmp_path: Path) -> None:
     (tmp_path / "bin.sql").write_bytes(b"\xff\xfe\x00")
     assert query(f"@{tmp_path / 'bin.sql'}").exit_code == 1

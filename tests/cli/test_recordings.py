@@ -39,7 +39,7 @@ def test_an_event_of_the_sandbox_is_recorded_and_listed(tmp_path: Path) -> None:
 
 
 def test_polling_is_recorded_without_a_key() -> None:
-    done = run("record", GAME, "--minutes", "0.02", "--rest", "--interval", "0.2")
+    done = run("record", GAME, "--minutes", "0.02", "--rest")
     assert done.exit_code == 0, done.output
     [recording] = list_recordings(settings().recordings_path)
     assert (recording.about.source, recording.status) == ("rest", RecordingStatus.FINISHED)

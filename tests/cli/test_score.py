@@ -43,9 +43,9 @@ def test_the_tables_are_printed_and_the_exit_code_is_0(rows: Sequence[Row], writ
 
 def test_json_is_what_python_returns(rows: Sequence[Row], write: Write) -> None:
     path = write("f.csv", rows)
-    done = run(path, "--json", "--by", "category", "--cluster", "series", "--cluster", "day", "--level", 0.9)
+    done = run(path, "--json", "--by", "category", "--cluster", "series", "--cluster", "day")
     found = json.loads(done.stdout, parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
-    expected = score(path, by="category", cluster=["series", "day"], level=0.9).to_dict()
+    expected = score(path, by="category", cluster=["series", "day"]).to_dict()
     assert (done.exit_code, found) == (0, json.loads(json.dumps(expected)))
     assert {row["group"] for row in found["groups"]} == {"A", "B", "C"}
     assert found["columns"]["cluster"] == ["series", "day"]
@@ -107,9 +107,3 @@ def test_a_page_never_replaces_what_is_read(rows: Sequence[Row], write: Write, o
     assert done.exit_code == 1
     assert "it is read as data; name another file with --html" in done.stderr
     assert written.read_bytes() == before
-
-
-def test_options_out_of_range_are_refused_by_their_name(rows: Sequence[Row], write: Write) -> None:
-    done = run(write("f.csv", rows), "--seed", "-1")
-    assert done.exit_code == 2
-    assert "--seed" in done.stderr

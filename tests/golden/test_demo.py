@@ -31,21 +31,20 @@ READING = (
     "doctor",
     "doctor --files",
     "episode",
-    f"episode validate {EVENT}",
     "evaluate --models sandbox-noisy --samples 50 --dry-run",
     "journal",
     "journal export {elsewhere}/answers.jsonl",
     "models",
     'query "FROM meta.tables"',
     'query "FROM views.pnl LIMIT 5"',
-    "query @sql/analysis/arena_weeks.sql",
+    "query arena_weeks",
     "record",
-    "recordings",
+    "episode build",
     "release",
-    f"report {RELEASE} --to {{elsewhere}}/report",
+    f"export {RELEASE} --format report --to {{elsewhere}}/report",
 )
 #: Those that print a table of few columns, with one line per row in every terminal.
-TABLES = (*PRINTED, "agents", f"arena explain {WEEK}", "episode", "journal", "models", "recordings")
+TABLES = (*PRINTED, "agents", f"arena explain {WEEK}", "episode", "journal", "models", "episode build")
 #: Commands that change a home or do not read one.
 OTHERS = {
     "agents new",
@@ -55,7 +54,6 @@ OTHERS = {
     "arena admin resolve",
     "backup",
     "demo",
-    "episode build",
     "episode export",
     "episode import",
     "import",

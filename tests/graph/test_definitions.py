@@ -171,7 +171,7 @@ def test_no_job_gives_the_run_of_a_user_the_tags_of_automation(defs: dg.Definiti
 def test_every_limit_of_an_evaluation_is_documented(defs: dg.Definitions) -> None:
     page = (DOCS / "benchmark.md").read_text(encoding="utf-8")
     options = {option for one in evaluate.params for option in one.opts if option.startswith("--")}
-    assert options - {"--models", "--json"} <= set(re.findall(r"--[a-z-]+", page))
+    assert options - {"--models"} <= set(re.findall(r"--[a-z-]+", page))
     configuration = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0]
     stated = yaml.safe_load(configuration)
     assert set(stated["ops"]["benchmark__forecasts"]["config"]) == set(ForecastConfig.model_fields)

@@ -29,7 +29,7 @@ _RUNS_PER_PART = 100
 
 @contextmanager
 def table_writer(
-    out: Path, varied: Sequence[Mapping[str, Any]], *, unsettled: bool
+    out: Path, varied: Sequence[Mapping[str, Any]]
 ) -> Iterator[Callable[[Mapping[str, Any], Mapping[str, pl.DataFrame]], None]]:
     """Yield a function that adds a run: its row of replay/backtests, and its other tables by name. When the block ends, the folder `out`
     contains the tables of all runs, in the order of the calls.
@@ -40,7 +40,6 @@ def table_writer(
     Args:
         out: Folder.
         varied: Columns of the CSV for each agent: `agent` and its varied parameters.
-        unsettled: Count unsettled episodes in the reality check.
 
     Raises:
         BellwetherError: The folder cannot be written.
@@ -71,7 +70,7 @@ def table_writer(
     finally:
         write_waiting()
     with atomic_folder(out, _MARKER) as draft:
-        _join_parts(parts, draft, varied, unsettled=unsettled)
+        _join_parts(parts, draft, varied)
         written = {parts.name, *(file.name for file in draft.iterdir())}
         shutil.copytree(
             out,
@@ -83,7 +82,7 @@ def table_writer(
         )
 
 
-def _join_parts(parts: Path, target: Path, varied: Sequence[Mapping[str, Any]], *, unsettled: bool) -> None:
+def _join_parts(parts: Path, target: Path, varied: Sequence[Mapping[str, Any]]) -> None:
     """Write the final files into `target`: each table, joined from its parts in the order of runs, the CSV file, and the reality check."""
     for table in _TABLES:
         files = sorted((parts / table.short_name).glob("*.parquet"))
@@ -93,4 +92,4 @@ def _join_parts(parts: Path, target: Path, varied: Sequence[Mapping[str, Any]], 
     columns = pl.DataFrame(varied or [{"agent": ""}], infer_schema_length=None, strict=False).unique("agent")
     named = backtests.join(columns, on="agent", how="left", maintain_order="left")
     neutralise_formulas(named.drop("queue_pnls")).write_csv(target / "backtests.csv", datetime_format=_CSV_TIME)
-    reality_check(backtests, unsettled=unsettled).frame().write_parquet(target / "reality_check.parquet")
+    reality_check(backtests).frame().write_parquet(target / "reality_check.parquet")

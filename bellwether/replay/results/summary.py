@@ -14,13 +14,10 @@ from bellwether.formatting import NOTHING, money
 from bellwether.replay.units import MICROS
 
 
-def select_counted(rows: pl.DataFrame, *, unsettled: bool) -> pl.DataFrame:
-    """Return the rows that summaries count: runs of single episodes (those of several if an agent has only these), and unsettled ones only
-    if `unsettled` is true.
-    """
+def select_counted(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows that summaries count: settled runs of single episodes (those of several if an agent has only these)."""
     is_joined = pl.col("episode").str.contains("+", literal=True)
-    rows = rows.filter(is_joined == is_joined.min().over("agent", "rules"))
-    return rows if unsettled else rows.filter(~pl.col("unsettled"))
+    return rows.filter(is_joined == is_joined.min().over("agent", "rules")).filter(~pl.col("unsettled"))
 
 
 def sort_by_pnl(rows: pl.DataFrame) -> pl.DataFrame:
@@ -87,9 +84,9 @@ class RealityCheck:
         return pl.DataFrame([self.row()], schema={**schema, "reason": text, "meaning": text})
 
 
-def reality_check(backtests: pl.DataFrame, *, unsettled: bool = False) -> RealityCheck:
-    """Compute the reality check from rows of replay/backtests. An agent under two rule sets counts as two agents. unsettled: count episodes
-    with an unsettled position, valued at its mark.
+def reality_check(backtests: pl.DataFrame) -> RealityCheck:
+    """Compute the reality check from rows of replay/backtests. An agent under two rule sets counts as two agents. Episodes with an unsettled
+    position are excluded.
 
     Null hypothesis: no agent earns more than 0 per episode. Under it, P&L of x and -x are equally likely, so the signs of whole episodes
     may be exchanged for all agents at once. The p-value is the share of such exchanges in which any agent reaches the best agent's
@@ -98,7 +95,7 @@ def reality_check(backtests: pl.DataFrame, *, unsettled: bool = False) -> Realit
     which rejects too often with few episodes. If all agents share one favourite at 0.9 and none has an edge, p is at most 0.05 in 43 % of sweeps
     over 8 episodes and in 25 % over 12. See docs/metrics.md for the simulated error rates and the limits.
     """
-    rows = select_counted(backtests, unsettled=unsettled)
+    rows = select_counted(backtests)
     agents, episodes = rows.select("agent", "rules").unique().sort("agent", "rules"), rows["episode"].unique().sort()
     every = backtests.select("agent", "rules").n_unique()
     if rows.is_empty():

@@ -66,7 +66,7 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
     most = max(summary["unsettled"].to_list(), default=0)
     if most:
         episodes = f"{most} episode{'' if most == 1 else 's'}"
-        notes.append(f"{_UNSETTLED} up to {episodes} with an unsettled position are excluded; --unsettled includes them at their mark.")
+        notes.append(f"{_UNSETTLED} up to {episodes} with an unsettled position are excluded.")
     if summary["default_fees"].sum():
         notes.append(_BY_DEFAULT)
     return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", ("Agent", *_AGENTS, *heads), rows, tuple(notes))

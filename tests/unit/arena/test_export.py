@@ -77,7 +77,6 @@ def test_prompts_and_answers_are_in_it_in_order_unless_left_out(tmp_path: Path) 
     assert mine.select("role", "number").rows() == [("system", 1), ("user", 2), ("assistant", 3)]
     assert "market_id" in mine["content"][1]
     assert mine["content"][2].startswith("{")
-    assert "messages" not in build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK, with_messages=False)
     with pytest.raises(ConfigError):
         build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK - SEVEN)
 

@@ -48,9 +48,7 @@ def test_a_round_is_imported_and_forecasts_of_it_are_exported(tmp_path: Path, mo
     (tmp_path / "registry").mkdir()
     monkeypatch.setenv("BELLWETHER_REGISTRY", str(tmp_path / "registry"))
     asked, resolved = write(tmp_path / "asked.json", question_set()), write(tmp_path / "resolved.json", resolution_set())
-    assert "--dry-run is not an option of the format forecastbench" in run(
-        "import", asked, "--format", "forecastbench", "--dry-run", code=2
-    )
+    assert "--to is not an option of the format forecastbench" in run("import", asked, "--format", "forecastbench", "--to", "x", code=2)
     text = run("import", asked, "--format", "forecastbench", "--resolutions", resolved, "--release", "round")
     assert "4 questions in the release round, under CC BY-SA 4.0" in text
     assert "1 resolution left out: unresolved" in text

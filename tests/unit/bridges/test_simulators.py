@@ -57,8 +57,8 @@ def changes(found: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("bridge", BRIDGES)
 def test_an_episode_comes_back_with_its_quotes_trades_and_terms(episode: Any, tmp_path: Path, bridge: Any) -> None:
-    for latency in (0, 5_000_000):
-        bridge.write_episode(tmp_path / "out", episode, latency=latency)
+    for _ in range(2):  # an earlier export is replaced
+        bridge.write_episode(tmp_path / "out", episode)
     back = bridge.read_episode(tmp_path / "out")
     for code in range(2):
         assert changes(quotes(back, code)) == changes(quotes(episode.content, code)) != []

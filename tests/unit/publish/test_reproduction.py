@@ -69,7 +69,7 @@ def test_the_command_score_gives_the_intervals_of_the_folder(folder: Path) -> No
 
 
 def test_evaluation_results_are_in_the_hubs_form(folder: Path) -> None:
-    hub = pytest.importorskip("huggingface_hub", reason="the extra `huggingface` is not installed")
+    hub = pytest.importorskip("huggingface_hub", reason="a test tool; not installed")
     files = sorted((folder / ".eval_results").iterdir())
     assert [file.name for file in files] == ["even.yaml", "model.yaml"]
     entries = hub.parse_eval_result_entries(yaml.safe_load(files[1].read_text(encoding="utf-8")))

@@ -89,15 +89,11 @@ def test_the_arrays_and_the_compiled_examples_trade(folder: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_the_examples_of_an_isolated_agent_and_of_a_language_model_trade(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BELLWETHER_HOME", str(folder.parent / "home"))
+def test_the_example_of_an_isolated_agent_trades(folder: Path) -> None:
     Path("my_file.py").write_text(block("class Maker("), encoding="utf-8")
-    for code in (block("Limits(memory"), next(one for one in blocks("agents") if "LLMAgent" in one)):
-        done = execute(code.replace('settings().episodes_path / "KXMLBGAME-26SEP282300NYYBOS"', repr(str(folder))), episode=load(folder))[
-            "backtest"
-        ]
-        assert isinstance(done, Backtest)
-        assert done.failure is None, done.failure
+    done = execute(block("isolated=True"), episode=load(folder))["backtest"]
+    assert isinstance(done, Backtest)
+    assert done.failure is None, done.failure
 
 
 def test_steps_are_read_with_the_sql(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_the_warehouse_gives_the_report_that_the_frames_give(warehouse: ReportIn
 
 
 def test_the_command_writes_the_report_and_names_its_files(warehouse: ReportInputs, tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["report", "q"])
+    result = CliRunner().invoke(main, ["export", "q", "--format", "report", "--to", str(tmp_path / "reports")])
     assert result.exit_code == 0, result.output
     files = [Path(file) for file in result.output.splitlines()]
     assert all(file.is_file() and file.parent == tmp_path / "reports" / "q" for file in files)

@@ -81,7 +81,7 @@ OPTIONS = [
     (with_line("q3,s1,0.4,0.3"), "line 5, column 'outcome': '0.3' is a share between no (0) and yes (1); correct it, or give --fractional"),
     (
         with_line("q3,,0.4,1"),
-        "line 5, column 'series': an empty value is no cluster; give every row a cluster, one of its own where it shares none, or give --independent",
+        "line 5, column 'series': an empty value is no cluster; give every row a cluster, one of its own where it shares none, or give --cluster with the column of questions",
     ),
     ("p\n0.3\n", "give --outcome COLUMN, or --outcomes FILE"),
     ("id,chance,outcome\na,0.25,1\nb,0.5,0\n", "give --probability COLUMN"),

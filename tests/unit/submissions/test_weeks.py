@@ -11,7 +11,7 @@ import pytest
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.submissions import find_submission_weeks, find_weeks, forecastable_markets, submissions_frame
 from bellwether.submissions import validate_rows
-from bellwether.submissions.files import assign_week, read_forecasts
+from bellwether.submissions.files import read_forecasts
 from bellwether.submissions.validation import SCHEMA
 from bellwether.submissions.weeks import ArenaWeeks
 from bellwether.tables.schema import TIME
@@ -96,15 +96,10 @@ def test_a_live_week_is_forecast_until_its_decisions_are_due(tmp_path: Path, are
     ]
 
 
-def test_lines_without_a_week_are_judged_as_before_and_an_option_names_it_for_all(tmp_path: Path, arena_weeks: ArenaWeeks) -> None:
+def test_lines_without_a_week_are_judged_as_before(tmp_path: Path, arena_weeks: ArenaWeeks) -> None:
     rows = [{**GOOD, "week": ""}, {**GOOD, "week": "", "market_id": "2"}]
     accepted, refused = judge(tmp_path / "f.csv", arena_weeks, *rows)
     assert (accepted.height, refused, arena_weeks.count_fitting(accepted)) == (2, [], 1)
-    given = assign_week(read_forecasts(tmp_path / "f.csv").frame, LIVE)
-    found = validate_rows(given, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=RECEIVED, weeks=arena_weeks)
-    assert (found.accepted.height, found.refused.height) == (1, 1)
-    without = validate_rows(given, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=RECEIVED)
-    assert without.accepted.is_empty()
 
 
 @pytest.mark.parametrize(

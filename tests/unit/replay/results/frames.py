@@ -78,6 +78,6 @@ def backtests(*rows: dict[str, Any]) -> pl.DataFrame:
     return BACKTESTS.validate(BACKTESTS.frame(list(rows)))
 
 
-def summarise(rows: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame:
+def summarise(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of replay/summary for rows of replay/backtests."""
-    return run_sql(SUMMARY, {"backtests": rows}, {"unsettled": unsettled})
+    return run_sql(SUMMARY, {"backtests": rows})

@@ -31,8 +31,8 @@ FOUR = backtests(
 )
 
 
-def tables(every: pl.DataFrame, titles: dict[str, str] | None = None, *, unsettled: bool = False) -> list[Lines]:
-    return agent_tables(every, summarise(every, unsettled=unsettled), titles)
+def tables(every: pl.DataFrame, titles: dict[str, str] | None = None) -> list[Lines]:
+    return agent_tables(every, summarise(every), titles)
 
 
 def test_a_table_has_its_episodes_in_order_and_the_total_last() -> None:
@@ -122,11 +122,6 @@ def test_unsettled_episodes_are_lines_that_no_total_and_no_mean_has() -> None:
     a, b = tables(MIXED)
     assert [row[1] for row in a.rows] == ["+5.00", "+100.00*", "-2.00†", "+3.00†"]
     assert [row[1] for row in b.rows] == ["+7.00*", "–"]
-
-
-def test_unsettled_episodes_count_where_that_is_asked_for() -> None:
-    assert summarise(MIXED, unsettled=True).select("pnl", "episodes").rows() == [(Decimal(103), 3), (Decimal(7), 1)]
-    assert tables(MIXED, unsettled=True)[0].rows[-1][1] == "+103.00†"
 
 
 def test_a_recording_counts_once_where_an_agent_traded_it_alone_and_with_others() -> None:
