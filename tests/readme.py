@@ -19,7 +19,7 @@ from tests.browser.chromium import Missing, chromium, picture
 from tests.golden.digests import DATE
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "index.md")
 BLOCK = re.compile(r"^<!-- bellwether (?P<command>.+?) -->\n\n(?P<text>(?: {4}.*\n|\n(?= {4}))+)", re.MULTILINE)
 #: Picture of each chart: its page of the site, the beginning of its title, and the lines to draw.
 CHARTS = {
