@@ -9,9 +9,8 @@ import click
 
 from bellwether.console import console
 from bellwether.lake import Lake
-from bellwether.lake.publications import open_place
 from bellwether.lake.staleness import describe_delays, find_delays
-from bellwether.lake.warehouse import describe_unpublished
+from bellwether.lake.warehouse import describe_unpublished, publication_time
 from bellwether.settings import settings
 from bellwether.tables import Table
 
@@ -39,8 +38,7 @@ def find_date(table: Table, known_at: datetime | None = None) -> datetime | None
 
 def find_publication_date() -> datetime | None:
     """Return when the warehouse was published; None without a publication."""
-    state = open_place(settings().warehouse_uri).state()
-    return state.published_at if state else None
+    return publication_time(settings().warehouse_uri)
 
 
 def print_date(at: datetime | None) -> None:

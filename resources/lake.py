@@ -16,8 +16,8 @@ from dagster_duckdb import DuckDBResource
 from pydantic import Field, PrivateAttr
 
 from bellwether.lake import Lake, warehouse
+from bellwether.lake.build import Publication
 from bellwether.lake.duckdb_connection import sql_type
-from bellwether.lake.warehouse import Publication
 from bellwether.settings import Settings, settings
 from bellwether.tables import Column, Table
 

@@ -45,9 +45,7 @@ def warehouse(
         removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days), keep=covered_files(published.path)).files
     return dg.MaterializeResult(
         metadata={
-            "path": dg.MetadataValue.path(str(published.path))
-            if isinstance(published.path, Path)
-            else dg.MetadataValue.url(published.path),
+            "path": dg.MetadataValue.url(published.path) if "://" in published.path else dg.MetadataValue.path(published.path),
             "site": dg.MetadataValue.url(index_url(settings().site_path)),
             "tables": published.tables,
             "partitions": published.partitions,

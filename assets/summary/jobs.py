@@ -54,7 +54,7 @@ def publish_warehouse(
     if not written:
         context.update_cursor(f"{today} {_PROCESS}")
         return dg.SkipReason("the warehouse is up to date")
-    if not first and all(declared.often for declared in written) and _time_since(published_at) < _OFTEN:
+    if not first and all(declared.often for declared in written) and _is_recent(published_at):
         return dg.SkipReason("only frequently written tables have changed; they are published once an hour")
     if why := _wait_reason(context.instance, PUBLISH.name, published_at):
         return dg.SkipReason(why)
@@ -105,18 +105,17 @@ def validate_warehouse(context: dg.ScheduleEvaluationContext, warehouse: Warehou
     return dg.RunRequest(tags=AUTOMATIC) if publication_time(warehouse.database) else dg.SkipReason("nothing is published")
 
 
-def _time_since(published: int) -> timedelta:
-    """Return the time since a publication. published: time of the publication in nanoseconds since the epoch."""
-    return timedelta(seconds=datetime.now(UTC).timestamp() - published / 1e9)
+def _is_recent(published: datetime | None) -> bool:
+    return published is not None and datetime.now(UTC) - published < _OFTEN
 
 
-def _wait_reason(instance: dg.DagsterInstance, job: str, published: int) -> str | None:
+def _wait_reason(instance: dg.DagsterInstance, job: str, published: datetime | None) -> str | None:
     """Return why a run of `job` must wait (another run of the job, or a running command); None if it need not wait.
 
-    published: time of the last publication in nanoseconds since the epoch.
+    published: time of the last publication, UTC.
     """
     if is_in_progress(instance, job):
         return f"a run of {job} is in progress; later changes follow with the next one"
-    if running_commands(instance) and _time_since(published) < _OFTEN:
+    if running_commands(instance) and _is_recent(published):
         return "a command is running and publishes its results; remaining changes follow when it ends, or once an hour"
     return None

@@ -36,7 +36,8 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 def _are_data_docs_outdated(database: str) -> bool:
     """Return True if Data Docs are missing or older than the published warehouse. database: path of the warehouse."""
     index = settings().data_docs_path / "index.html"
-    return not index.exists() or index.stat().st_mtime_ns < publication_time(database)
+    published = publication_time(database)
+    return not index.exists() or (published is not None and index.stat().st_mtime < published.timestamp())
 
 
 def _is_site_outdated() -> bool:

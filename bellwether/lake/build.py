@@ -4,12 +4,11 @@ its colour in charts.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -19,6 +18,7 @@ from bellwether.lake import duckdb_connection, meta, sql
 from bellwether.lake.catalog import Manifest
 from bellwether.lake.duckdb_connection import identifier, literal
 from bellwether.lake.lake import Lake
+from bellwether.lake.storage import writing
 from bellwether.places import is_s3
 from bellwether.settings import settings
 from bellwether.tables import Table
@@ -37,9 +37,21 @@ class BuildState:
 
 
 @dataclass(frozen=True, slots=True)
-class BuildResult:
-    """Result of building a warehouse file: numbers of rows, tables and partitions, and the partitions left out. Fields as in `warehouse.Publication`."""
+class Publication:
+    """One publication of the warehouse.
 
+    Attributes:
+        path: the file, or the URL of the store.
+        bytes: size of the file.
+        published_at: time at which the file was finished, UTC.
+        tables, partitions, rows: numbers of published tables, partitions and rows.
+        known_at: latest `known_at` of the rows; None without rows.
+        outdated: partitions left out because they were written by other rules than the table's, as `table partition`.
+        damaged: partitions left out because their file is missing or damaged, as `table partition` -> reason.
+    """
+
+    path: str
+    bytes: int
     published_at: datetime
     tables: int
     partitions: int
@@ -49,7 +61,7 @@ class BuildResult:
     damaged: Mapping[str, str]
 
 
-def build(lake: Lake, tables: Sequence[Table], draft: Path, *, place: str) -> BuildResult:
+def build(lake: Lake, tables: Sequence[Table], draft: Path, *, place: str) -> Publication:
     """Build the warehouse file `draft` from the lake. place: where the file will be published.
 
     The history of publications is continued in the lake, too.
@@ -69,15 +81,16 @@ def build(lake: Lake, tables: Sequence[Table], draft: Path, *, place: str) -> Bu
             continued = _continue_history(connection, [table.name for table in tables], published_at, recorded)
             for table, rows in continued.items():
                 _insert(connection, table, rows)
-            result = _describe(connection, published_at)
+            facts = _describe(connection)
             connection.execute("COMMIT")
             connection.execute("CHECKPOINT")
             _store_history(lake, recorded, continued)
-            return result
     except duckdb.Error as error:
         raise LakeError(
             f"building the warehouse {draft}: {error}. The previous publication is unchanged; fix the cause and publish again"
         ) from error
+    with writing(place):
+        return Publication(path=place, bytes=draft.stat().st_size, published_at=published_at, **facts)
 
 
 def check_files(lake: Lake, table: Table) -> list[Manifest]:
@@ -104,37 +117,16 @@ def _find_damage(lake: Lake, table: Table, manifest: Manifest) -> str | None:
 
 
 def read_state(path: Path) -> BuildState | None:
-    """Read `meta.publication` of a warehouse file. Return None if the file is missing, written by another version, or modified after its publication."""
-    try:
-        stat = path.stat()
-    except FileNotFoundError:
+    """Read `meta.publication` of a warehouse file. Return None if the file is missing, damaged, or written by another version."""
+    if not path.exists():
         return None
-    return _read_state(path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-
-
-def stamp_publication(draft: Path, published_at: datetime) -> None:
-    """Set the modification time of a finished file to its publication time, so that `read_state` detects later changes."""
-    os.utime(draft, ns=(to_nanoseconds(published_at), to_nanoseconds(published_at)))
-
-
-@lru_cache(maxsize=4)
-def _read_state(path: Path, _inode: int, _size: int, modified: int) -> BuildState | None:
-    """Read the state of a file last modified at `modified` (nanoseconds). The other arguments identify the file in the cache."""
     try:
         with duckdb_connection.connect() as connection:
             connection.execute(f"ATTACH {literal(str(path))} AS warehouse (READ_ONLY)")
             rows = connection.execute("FROM warehouse.meta.publication").pl().to_dicts()
     except duckdb.Error:
         return None
-    if not rows or rows[0].keys() != {field.name for field in fields(BuildState)}:
-        return None
-    state = BuildState(**rows[0])
-    return state if to_nanoseconds(state.published_at) == modified else None
-
-
-def to_nanoseconds(instant: datetime) -> int:
-    """Convert a time to an exact number of nanoseconds since 1970."""
-    return (instant - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1000
+    return BuildState(**rows[0]) if rows and rows[0].keys() == {field.name for field in fields(BuildState)} else None
 
 
 def _create_all(connection: duckdb.DuckDBPyConnection, lake: Lake, stored: Mapping[Table, Sequence[Manifest]]) -> None:
@@ -185,23 +177,21 @@ def _name(table: Table) -> str:
     return f"{identifier(table.group)}.{identifier(table.short_name)}"
 
 
-def _describe(connection: duckdb.DuckDBPyConnection, published_at: datetime) -> BuildResult:
+def _describe(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
     """Count the rows, tables and partitions of the built file from its own `meta` tables, and list the partitions left out."""
-    tables, partitions, rows, known_at = connection.execute(
-        "SELECT count(*), sum(partitions)::BIGINT, sum(rows)::BIGINT, max(known_at) FROM meta.tables"
-    ).fetchall()[0]
+    counts = connection.execute("SELECT count(*), sum(partitions)::BIGINT, sum(rows)::BIGINT, max(known_at) FROM meta.tables").fetchall()[0]
+    tables, partitions, rows, known_at = counts
     left_out = connection.execute(
         "SELECT rtrim(replace(table_name, '.', '/') || ' ' || partition), damage FROM meta.partitions WHERE NOT published ORDER BY ALL"
     ).fetchall()
-    return BuildResult(
-        published_at=published_at,
-        tables=tables,
-        partitions=partitions or 0,
-        rows=rows or 0,
-        known_at=known_at,
-        outdated=tuple(name for name, damage in left_out if damage is None),
-        damaged={name: damage for name, damage in left_out if damage is not None},
-    )
+    return {
+        "tables": tables,
+        "partitions": partitions or 0,
+        "rows": rows or 0,
+        "known_at": known_at,
+        "outdated": tuple(name for name, damage in left_out if damage is None),
+        "damaged": {name: damage for name, damage in left_out if damage is not None},
+    }
 
 
 # --- history of publications ---------------------------------------------------------------------------------------------

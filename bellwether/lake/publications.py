@@ -6,119 +6,98 @@ Readers of a store open a copy in this machine's cache and keep it while newer p
 from __future__ import annotations
 
 import glob
-import hashlib
 import json
 import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, Protocol
 
-from bellwether.database import AdvisoryLock
-from bellwether.errors import LakeError
-from bellwether.files import checksum, locked, sync, try_lock
+from bellwether.errors import BellwetherError, LakeError
+from bellwether.files import checksum, replace_version, sync, try_lock, version
 from bellwether.lake import build
-from bellwether.lake.storage import TEMPORARY, S3Store, reading, writing
+from bellwether.lake.local_copies import Copies
+from bellwether.lake.storage import TEMPORARY, S3Store, writing
+from bellwether.places import place
 from bellwether.settings import settings
 
 #: Object that names the latest publication of a store.
 POINTER = "pointer.json"
+#: Advice for a warehouse that cannot be used.
+PUBLISH_AGAIN = "publish it again: `bellwether warehouse`"
 #: Retention of an object of a store after its upload. A reader whose download is interrupted by a deletion reads the pointer again.
 GRACE = timedelta(days=1)
-_TRIES = 4
+#: Retention of an unused copy of a publication. A reader that has one open keeps it.
+_KEEP_COPY = timedelta(hours=1)
 _POLL_SECONDS = 0.05
 
-
-class Place(Protocol):
-    """Place of a published warehouse, of which each publication replaces the previous one.
-
-    Attributes:
-        name: absolute path or URL.
-    """
-
-    name: str
-
-    def state(self) -> build.BuildState | None:
-        """Return the build state (row of `meta.publication`) of the latest publication; None if there is no readable publication."""
-
-    def modified(self) -> int:
-        """Return the time of the latest publication in nanoseconds since 1970; 0 without a publication."""
-
-    def open_file(self) -> AbstractContextManager[Path]:
-        """Provide a local file with the latest publication until the block ends. Raises `LakeError` if nothing is published."""
-
-    def lock_publishing(self, timeout: float) -> AbstractContextManager[None]:
-        """Hold the publishers' lock until the block ends or the process dies. Raises `LakeError` after waiting `timeout` seconds."""
-
-    def draft(self) -> Path:
-        """Return a local path for building the next publication, and delete drafts of publishers that died. Requires the lock."""
-
-    def remove_drafts(self) -> None:
-        """Delete all drafts. Requires the lock."""
-
-    def replace(self, draft: Path, built: build.BuildResult) -> bool:
-        """Publish a finished draft.
-        Return False if another publisher replaced the publication since `draft`. built: the result of building the draft.
-        """
-
-
-def open_place(where: Path | str) -> Place:
-    """Return the place of a warehouse at a local path or an `s3://` URL. Raises `ConfigError` for another scheme."""
-    name = str(where)
-    if "://" not in name:
-        return FilePlace(Path(name).expanduser().absolute())
-    return StorePlace(S3Store(name))
+Build = Callable[[Path], build.Publication]
 
 
 class FilePlace:
-    """Warehouse in a local file. A publication renames a draft over the file; readers that have the file open keep the previous one."""
+    """Warehouse in a local file. A publication renames a draft over the file; readers that have the file open keep the previous one.
+
+    name: absolute path of the file.
+    """
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         self._path = path
 
     def state(self) -> build.BuildState | None:
+        """Return the build state (row of `meta.publication`) of the latest publication; None if there is no readable publication."""
         return build.read_state(self._path)
-
-    def modified(self) -> int:
-        try:
-            return os.stat(self._path).st_mtime_ns
-        except FileNotFoundError:
-            return 0
 
     @contextmanager
     def open_file(self) -> Iterator[Path]:
+        """Provide a local file with the latest publication until the block ends. Raises `LakeError` if nothing is published."""
         if not self._path.is_file():
             raise _not_published_error(f"there is no file {self._path}")
         yield self._path
 
-    @contextmanager
-    def lock_publishing(self, timeout: float) -> Iterator[None]:
+    def publish(self, build_file: Build, timeout: float) -> build.Publication:
+        """Build a new file and replace the published one by it. Raises `LakeError` if another publisher is not done within `timeout` seconds.
+
+        Files that dead publishers left are deleted.
+        """
         with writing(self.name):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-        with _file_lock(self._path.with_name(f"{self._path.name}.lock"), self.name, timeout):
-            yield
+            file = self._path.with_name(f"{self._path.name}.lock").open("w")
+        with file:
+            self._wait_for_lock(lambda: try_lock(file), timeout)
+            self._remove_drafts()
+            try:
+                return self._replace(build_file)
+            finally:
+                self._remove_drafts()
 
-    def draft(self) -> Path:
-        self.remove_drafts()
-        return self._path.with_name(f"{self._path.name}{TEMPORARY}{secrets.token_hex(4)}")
-
-    def remove_drafts(self) -> None:
-        _remove_files(self._path.parent, f"{glob.escape(self._path.name)}{TEMPORARY}*")
-
-    def replace(self, draft: Path, built: build.BuildResult) -> bool:
+    def _replace(self, build_file: Build) -> build.Publication:
+        draft = self._path.with_name(f"{self._path.name}{TEMPORARY}{secrets.token_hex(4)}")
+        publication = build_file(draft)
         with writing(self.name):
-            build.stamp_publication(draft, built.published_at)
             sync(draft)
             # Another tool may have left a log of the old file.
             self._path.with_name(f"{self._path.name}.wal").unlink(missing_ok=True)
             os.replace(draft, self._path)
             sync(self._path.parent)
-        return True
+        return publication
+
+    def _remove_drafts(self) -> None:
+        for path in self._path.parent.glob(f"{glob.escape(self._path.name)}{TEMPORARY}*"):
+            path.unlink(missing_ok=True)
+
+    def _wait_for_lock(self, take: Callable[[], bool], timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while not take():
+            if time.monotonic() > deadline:
+                raise LakeError(
+                    f"publishing {self.name}: the lock of publishers was not free within {timeout:g} s; wait for the other publisher, or end "
+                    "it if it hangs"
+                )
+            time.sleep(_POLL_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +105,6 @@ class Pointer:
     """Contents of the pointer object in a store: the latest publication."""
 
     object: str
-    size: int
     sha256: str
     state: build.BuildState
 
@@ -140,196 +118,122 @@ class Pointer:
         stored = json.loads(text)
         published_at = datetime.fromisoformat(stored["state"]["published_at"])
         state = build.BuildState(**{**stored["state"], "published_at": published_at})
-        return cls(str(stored["object"]), int(stored["size"]), str(stored["sha256"]), state)
+        return cls(str(stored["object"]), str(stored["sha256"]), state)
 
 
 class StorePlace:
-    """Warehouse below a URL of an object store: an immutable object per publication, and a pointer to the latest, replaced by a conditional write."""
+    """Warehouse below a URL of an object store: an immutable object per publication, and a pointer to the latest, replaced by a conditional write.
 
-    def __init__(self, store: S3Store) -> None:
-        self.name = store.uri
-        self._store = store
-        self._cache = settings().cache_path / "warehouse" / hashlib.sha256(self.name.encode()).hexdigest()[:16]
-        self._replaced: str | None = None
+    name: the URL.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._store = S3Store(url)
+        self.name = self._store.uri
+        self._pointer = place(self._store.location(POINTER))
+        self._cache = settings().cache_path / "warehouse"
+        self._copies = Copies(self._store, self._cache, _KEEP_COPY)
 
     def state(self) -> build.BuildState | None:
-        pointer, _ = self._read_pointer()
+        """Return the build state (row of `meta.publication`) of the latest publication; None if nothing is published."""
+        pointer = self._read_pointer()
         return pointer.state if pointer else None
-
-    def modified(self) -> int:
-        pointer, _ = self._read_pointer()
-        return build.to_nanoseconds(pointer.state.published_at) if pointer else 0
 
     @contextmanager
     def open_file(self) -> Iterator[Path]:
-        path, file = self._open_latest()
-        with file:
-            yield path
+        """Provide a local file with the latest publication until the block ends. Raises `LakeError` if nothing is published."""
+        yield self._fetch_latest()
 
-    @contextmanager
-    def lock_publishing(self, timeout: float) -> Iterator[None]:
-        postgres = settings().postgres
+    def publish(self, build_file: Build, timeout: float) -> build.Publication:
+        """Build a new file, upload it, and make the pointer name it. If another publisher was faster, start again.
+
+        Raises `LakeError` if others were faster for `timeout` seconds.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            known = version(self._pointer)
+            publication = self._upload(build_file, known)
+            if publication is not None:
+                self._vacuum()
+                return publication
+            if time.monotonic() > deadline:
+                raise LakeError(f"publishing {self.name}: other publishers were faster for {timeout:g} s; try again")
+
+    def _upload(self, build_file: Build, known: str | None) -> build.Publication | None:
+        """Publish a new file if the pointer still has the version `known`; otherwise return None."""
         with writing(str(self._cache)):
             self._cache.mkdir(parents=True, exist_ok=True)
-        lock = (
-            _postgres_lock(postgres.get_secret_value(), self.name, timeout)
-            if postgres
-            else _file_lock(self._cache / "publisher.lock", self.name, timeout)
-        )
-        with lock:
-            yield
+        draft = self._cache / f"draft{TEMPORARY}{secrets.token_hex(4)}"
+        try:
+            publication, sha256 = build_file(draft), checksum(draft)
+            state = build.read_state(draft)
+            assert state is not None
+            new = Pointer(f"{publication.published_at:%Y%m%dT%H%M%S%f}Z-{secrets.token_hex(8)}.duckdb", sha256, state)
+            self._store.publish(draft, new.object)  # names are random: an existing object is this upload, retried
+            if not self._switch_pointer(new, known):
+                return None
+            os.replace(draft, self._cache / f"{sha256}.duckdb")
+            return publication
+        finally:
+            draft.unlink(missing_ok=True)
 
-    def draft(self) -> Path:
-        self.remove_drafts()
-        _, self._replaced = self._read_pointer()
-        return self._cache / f"draft{TEMPORARY}{secrets.token_hex(4)}"
-
-    def remove_drafts(self) -> None:
-        _remove_files(self._cache, f"draft{TEMPORARY}*")
-
-    def replace(self, draft: Path, built: build.BuildResult) -> bool:
-        build.stamp_publication(draft, built.published_at)
-        state, name = build.read_state(draft), f"{built.published_at:%Y%m%dT%H%M%S%f}Z-{secrets.token_hex(8)}.duckdb"
-        assert state is not None
-        new = Pointer(name, draft.stat().st_size, checksum(draft), state)
-        self._store.publish(draft, new.object)  # names are random: an existing object is this upload, retried
-        if not self._switch_pointer(new, self._replaced):
-            return False
-        with suppress(OSError):
-            os.replace(draft, self._cache / new.object)
-        self._remove_unused(new.object)
-        self._vacuum(new)
-        return True
-
-    def _switch_pointer(self, new: Pointer, etag: str | None) -> bool:
-        """Make `new` the pointer if the present one still has `etag`. Returns True too if the write succeeded but its response was lost."""
+    def _switch_pointer(self, new: Pointer, known: str | None) -> bool:
+        """Make `new` the pointer if the present one still has the version `known`. True too if the write succeeded but its response was lost."""
         failure = None
         try:
-            if self._store.swap(POINTER, new.dump(), etag):
+            if replace_version(self._pointer, new.dump(), known):
                 return True
-        except OSError as error:
+        except BellwetherError as error:
             failure = error
-        pointer, current = self._read_pointer()
+        pointer = self._read_pointer()
         if pointer and pointer.object == new.object:
             return True
-        if failure and current == etag:
-            raise LakeError(f"writing {self.name}/{POINTER}: {failure}. The previous publication stays; publish again") from failure
+        if failure:
+            raise failure
         return False
 
-    def _vacuum(self, pointer: Pointer) -> None:
+    def _vacuum(self) -> None:
         """Delete objects other than the pointer's whose grace period is over, also uploads that were never published."""
         since = datetime.now(UTC) - GRACE
         with suppress(LakeError):  # deleted by the next publication
+            pointer = self._read_pointer()
             for entry in self._store.files(""):
-                if entry.name.endswith(".duckdb") and entry.modified < since and entry.name != pointer.object:
+                if entry.name.endswith(".duckdb") and entry.modified < since and pointer and entry.name != pointer.object:
                     self._store.delete(entry.name)
 
-    def _read_pointer(self) -> tuple[Pointer | None, str | None]:
-        """Return the pointer and its ETag, or None for both if nothing is published."""
+    def _read_pointer(self) -> Pointer | None:
+        """Return the pointer; None if nothing is published."""
+        text = self._store.read([POINTER]).get(POINTER)
+        if text is None:
+            return None
         try:
-            with reading(f"{self.name}/{POINTER}"):
-                text, etag = self._store.get(POINTER)
-        except FileNotFoundError:
-            return None, None
-        try:
-            return Pointer.load(text), etag
+            return Pointer.load(text)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise LakeError(
-                f"reading {self.name}/{POINTER}: it is damaged or of another version ({error!r}); delete it and publish again: `bellwether warehouse`"
-            ) from error
+            raise LakeError(f"reading {self.name}/{POINTER}: it is damaged or of another version ({error!r}); {PUBLISH_AGAIN}") from error
 
-    def _open_latest(self) -> tuple[Path, IO[bytes]]:
-        """Open a local copy of the latest publication, locked against removal. Raises `LakeError` if nothing is published."""
-        for _ in range(_TRIES):
-            pointer, _ = self._read_pointer()
+    def _fetch_latest(self) -> Path:
+        """Return a local copy of the latest publication. Raises `LakeError` if nothing is published, or its object is damaged."""
+        tried: Pointer | None = None
+        while True:
+            pointer = self._read_pointer()
             if pointer is None:
                 raise _not_published_error(f"nothing is published at {self.name}")
-            with suppress(FileNotFoundError):  # replaced and removed meanwhile
-                return self._open_cached(pointer)
-        raise LakeError(f"opening the warehouse {self.name}: its object is missing; publish it again: `bellwether warehouse`")
-
-    def _open_cached(self, pointer: Pointer) -> tuple[Path, IO[bytes]]:
-        """Open a local copy of a publication, downloaded if necessary and locked against removal. Raises `FileNotFoundError` if its object is gone."""
-        path = self._cache / pointer.object
-        if not _is_intact_copy(path, pointer):
-            with locked(self._cache / "download.lock"):
-                if not _is_intact_copy(path, pointer):
-                    self._download(pointer, path)
-        file = path.open("rb")
-        if try_lock(file, shared=True) and os.fstat(file.fileno()).st_nlink:
-            return path, file
-        file.close()
-        raise FileNotFoundError(path)
-
-    def _download(self, pointer: Pointer, path: Path) -> None:
-        """Download a publication to `path` in the cache and verify its checksum. Requires the cache's lock."""
-        _remove_files(self._cache, f"download{TEMPORARY}*")
-        draft = self._cache / f"download{TEMPORARY}{secrets.token_hex(4)}"
-        for _ in range(_TRIES):
-            with reading(f"{self.name}/{pointer.object}"):
-                self._store.download(pointer.object, draft)
-            if draft.stat().st_size == pointer.size and checksum(draft) == pointer.sha256:
-                build.stamp_publication(draft, pointer.state.published_at)
-                os.replace(draft, path)
-                self._remove_unused(pointer.object)
-                return
-        draft.unlink()
-        raise LakeError(
-            f"reading {self.name}/{pointer.object}: it is not the file that was published (size or checksum differ); publish it again: `bellwether warehouse`"
-        )
-
-    def _remove_unused(self, latest: str) -> None:
-        """Delete cached publications other than `latest` that no reader has open."""
-        for path in self._cache.glob("*.duckdb"):
-            if path.name != latest:
-                with suppress(FileNotFoundError), path.open("rb") as file:
-                    if try_lock(file):
-                        path.unlink()
+            try:
+                return self._copies.fetch(pointer.object, pointer.sha256, PUBLISH_AGAIN)
+            except LakeError:
+                if pointer == tried:
+                    raise
+                tried = pointer  # the object may have been replaced and deleted since the pointer was read
 
 
-def _is_intact_copy(path: Path, pointer: Pointer) -> bool:
-    """Return True if a cached file is an unmodified copy of the publication."""
-    try:
-        stat = path.stat()
-    except FileNotFoundError:
-        return False
-    return (stat.st_size, stat.st_mtime_ns) == (pointer.size, build.to_nanoseconds(pointer.state.published_at))
+Place = FilePlace | StorePlace
+
+
+def open_place(where: Path | str) -> Place:
+    """Return the place of a warehouse at a local path or an `s3://` URL. Raises `ConfigError` for another scheme."""
+    name = str(where)
+    return StorePlace(name) if "://" in name else FilePlace(Path(name).expanduser().absolute())
 
 
 def _not_published_error(reason: str) -> LakeError:
     return LakeError(f"opening the warehouse: {reason}; publish it with `bellwether warehouse`, or create a first one with `make demo`")
-
-
-def _remove_files(folder: Path, pattern: str) -> None:
-    for path in folder.glob(pattern):
-        path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _file_lock(path: Path, place: str, timeout: float) -> Iterator[None]:
-    """Hold the lock of this machine's publishers until the block ends. The system releases it if the process dies."""
-    with writing(str(path)):
-        file = path.open("w")
-    with file:
-        _wait_for_lock(lambda: try_lock(file), place, timeout)
-        yield
-
-
-@contextmanager
-def _postgres_lock(url: str, place: str, timeout: float) -> Iterator[None]:
-    """Hold the lock of all machines' publishers until the block ends."""
-    key = int.from_bytes(hashlib.sha256(f"warehouse {place}".encode()).digest()[:8], signed=True)
-    with closing(AdvisoryLock(url, key, "BELLWETHER_POSTGRES")) as lock:
-        _wait_for_lock(lambda: lock.acquire(wait=False), place, timeout)
-        yield
-
-
-def _wait_for_lock(take: Callable[[], bool], place: str, timeout: float) -> None:
-    """Call `take` until it succeeds. Raises `LakeError` after `timeout` seconds."""
-    deadline = time.monotonic() + timeout
-    while not take():
-        if time.monotonic() > deadline:
-            raise LakeError(
-                f"publishing {place}: the lock of publishers was not free within {timeout:g} s; wait for the other publisher, or end it if it hangs"
-            )
-        time.sleep(_POLL_SECONDS)

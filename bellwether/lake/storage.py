@@ -10,11 +10,10 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, Protocol
 
 from polars.exceptions import PolarsError
 
@@ -30,15 +29,11 @@ MINIMUM_AGE = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class StorageEntry:
-    """Stored file: name below the storage's root, size, and times (UTC) of the last write and of the last change of any kind.
-
-    A copy or move may keep `modified` of a local file, never `changed`.
-    """
+    """Stored file: name below the storage's root, size, and time (UTC) of the last write."""
 
     name: str
     bytes: int
     modified: datetime
-    changed: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,52 +79,6 @@ def reading(source: str) -> Iterator[None]:
         raise LakeError(f"reading {source}: {error}; {advice}") from error
 
 
-class Storage(Protocol):
-    """Files below `uri`, an absolute folder or a URL. File names are relative to `uri`, with `/` as separator."""
-
-    uri: str
-
-    def location(self, name: str) -> str:
-        """Return the absolute path or URL of a file."""
-
-    def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the contents by name of those files in `names` that exist."""
-
-    def open(self, name: str) -> BinaryIO:
-        """Open a file for reading. Raises `FileNotFoundError`."""
-
-    def download(self, name: str, target: Path) -> None:
-        """Copy a file to the new local file `target`. Raises `FileNotFoundError`."""
-
-    def put(self, name: str, data: bytes) -> None:
-        """Store `data` under `name`, replacing an existing file atomically."""
-
-    def draft(self, name: str) -> AbstractContextManager[Path]:
-        """Provide a local path at which the file `name` is built, to be stored with `publish`. The path is deleted when the block ends."""
-
-    def publish(self, draft: Path, name: str) -> bool:
-        """Store the finished draft under `name`. Returns False and changes nothing if a file of that name exists."""
-
-    def files(self, prefix: str) -> list[StorageEntry]:
-        """List all files below the folder `prefix`. Returns no entries if the folder is missing."""
-
-    def delete(self, name: str) -> None:
-        """Delete one file, if that file exists."""
-
-    def prune(self, prefix: str) -> None:
-        """Delete the empty folders below `prefix`, if the storage has folders."""
-
-
-def open_storage(uri: str, *, durable: bool = True) -> Storage:
-    """Return the storage at a folder or an `s3://` URL. durable: whether writes to a folder survive a power failure.
-
-    Raises `ConfigError` for another scheme.
-    """
-    if "://" not in uri or uri.startswith("file://"):
-        return Folder(Path(uri.removeprefix("file://")).expanduser().absolute(), durable=durable)
-    return S3Store(uri)
-
-
 class Folder:
     """Storage in a local folder.
 
@@ -142,22 +91,23 @@ class Folder:
         self._durable = durable
 
     def location(self, name: str) -> str:
+        """Return the absolute path or URL of a file."""
         return str(self._root / name)
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the contents by name of those files in `names` that exist."""
         contents = {}
         for name in names:
             with suppress(FileNotFoundError), reading(self.location(name)):
                 contents[name] = (self._root / name).read_bytes()
         return contents
 
-    def open(self, name: str) -> BinaryIO:
-        return (self._root / name).open("rb")
-
     def download(self, name: str, target: Path) -> None:
+        """Copy a file to the new local file `target`. Raises `FileNotFoundError`."""
         shutil.copyfile(self._root / name, target)
 
     def put(self, name: str, data: bytes) -> None:
+        """Store `data` under `name`, replacing an existing file atomically."""
         target = self._root / name
         with self.draft(name) as draft, writing(str(target)):
             draft.write_bytes(data)
@@ -167,6 +117,7 @@ class Folder:
 
     @contextmanager
     def draft(self, name: str) -> Iterator[Path]:
+        """Provide a local path at which the file `name` is built, to be stored with `publish`. The path is deleted when the block ends."""
         target = self._root / name
         with writing(str(target)):
             self._make(target.parent)
@@ -177,6 +128,7 @@ class Folder:
             path.unlink(missing_ok=True)
 
     def publish(self, draft: Path, name: str) -> bool:
+        """Store the finished draft under `name`. Returns False and changes nothing if a file of that name exists."""
         target = self._root / name
         with writing(str(target)):
             self._sync(draft)
@@ -200,6 +152,7 @@ class Folder:
             sync(path)
 
     def files(self, prefix: str) -> list[StorageEntry]:
+        """List all files below the folder `prefix`. Returns no entries if the folder is missing."""
         return sorted(self._walk(str(self._root / prefix), len(str(self._root / "x")) - 1), key=lambda entry: entry.name)
 
     def _walk(self, folder: str, root: int) -> Iterator[StorageEntry]:
@@ -216,13 +169,14 @@ class Folder:
                 stat = entry.stat()
             except FileNotFoundError:
                 continue
-            modified, changed = (datetime.fromtimestamp(seconds, UTC) for seconds in (stat.st_mtime, stat.st_ctime))
-            yield StorageEntry(entry.path[root:], stat.st_size, modified, changed)
+            yield StorageEntry(entry.path[root:], stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
 
     def delete(self, name: str) -> None:
+        """Delete one file, if that file exists."""
         (self._root / name).unlink(missing_ok=True)
 
     def prune(self, prefix: str) -> None:
+        """Delete the empty folders below `prefix`."""
         for folder, _, _ in os.walk(self._root / prefix, topdown=False):
             with suppress(OSError):
                 os.rmdir(folder)
@@ -247,9 +201,11 @@ class S3Store:
         self._key = root.path.rstrip("/")
 
     def location(self, name: str) -> str:
+        """Return the absolute path or URL of a file."""
         return f"{self.uri}/{name}"
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the contents by name of those files in `names` that exist."""
         if not names:
             return {}
         keys = {f"{self._key}/{name}": name for name in names}
@@ -262,19 +218,19 @@ class S3Store:
                 contents[keys[path]] = content
         return contents
 
-    def open(self, name: str) -> BinaryIO:
-        return self._fs.open(f"{self._key}/{name}", "rb")
-
     def download(self, name: str, target: Path) -> None:
+        """Copy a file to the new local file `target`. Raises `FileNotFoundError`."""
         with _errors():
             self._fs.get_file(f"{self._key}/{name}", str(target))
 
     def put(self, name: str, data: bytes) -> None:
+        """Store `data` under `name`, replacing an existing file atomically."""
         with writing(self.location(name)), _errors():
             self._fs.pipe_file(f"{self._key}/{name}", data)
 
     @contextmanager
     def draft(self, name: str) -> Iterator[Path]:
+        """Provide a local path at which the file `name` is built, to be stored with `publish`. The path is deleted when the block ends."""
         folder = Path(tempfile.mkdtemp(prefix="bellwether-"))
         try:
             yield folder / Path(name).name
@@ -282,6 +238,7 @@ class S3Store:
             shutil.rmtree(folder, ignore_errors=True)
 
     def publish(self, draft: Path, name: str) -> bool:
+        """Store the finished draft under `name`. Returns False and changes nothing if a file of that name exists."""
         with writing(self.location(name)), _errors():
             try:
                 self._fs.put_file(str(draft), f"{self._key}/{name}", mode="create")
@@ -292,45 +249,34 @@ class S3Store:
         return True
 
     def files(self, prefix: str) -> list[StorageEntry]:
+        """List all files below the folder `prefix`. Returns no entries if the folder is missing."""
         with reading(self.location(prefix)), _errors():
             # As a prefix of names: for an empty folder s3fs sends more requests.
             objects = self._fs.find(self._key, detail=True, prefix=f"{prefix}/" if prefix else "")
         return [
-            StorageEntry(path.removeprefix(f"{self._key}/"), info["size"], info["LastModified"], info["LastModified"])
-            for path, info in sorted(objects.items())
+            StorageEntry(path.removeprefix(f"{self._key}/"), info["size"], info["LastModified"]) for path, info in sorted(objects.items())
         ]
 
     def delete(self, name: str) -> None:
+        """Delete one file, if that file exists."""
         with writing(self.location(name)), _errors(), suppress(FileNotFoundError):
             self._fs.rm_file(f"{self._key}/{name}")
 
     def prune(self, prefix: str) -> None:
         """Do nothing, because a store has no folders of its own."""
 
-    def get(self, name: str) -> tuple[bytes, str]:
-        """Return contents and ETag of an object. Raises `FileNotFoundError` for a missing object, `OSError` if the store does not respond."""
-        from fsspec.asyn import sync
 
-        bucket, key, _ = self._fs.split_path(f"{self._key}/{name}")
-        with _errors():
-            answer = self._fs.call_s3("get_object", Bucket=bucket, Key=key)
-            with closing(answer["Body"]) as body:
-                return sync(self._fs.loop, body.read), answer["ETag"]
+Storage = Folder | S3Store
 
-    def swap(self, name: str, data: bytes, etag: str | None) -> str | None:
-        """Replace the object whose ETag is `etag`, or with None create it. Return the new ETag, or None if another writer was faster.
 
-        Raises `OSError` if the store does not respond: it may have replaced the object nevertheless.
-        """
-        condition = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
-        with _errors():
-            try:
-                return str(self._fs.pipe_file(f"{self._key}/{name}", data, **condition)["ETag"])
-            except OSError as error:
-                is_gone = isinstance(error, FileNotFoundError) and etag is not None
-                if not is_gone and not places.is_conflict(error):
-                    raise
-                return None
+def open_storage(uri: str, *, durable: bool = True) -> Storage:
+    """Return the storage at a folder or an `s3://` URL. durable: whether writes to a folder survive a power failure.
+
+    Raises `ConfigError` for another scheme.
+    """
+    if "://" not in uri or uri.startswith("file://"):
+        return Folder(Path(uri.removeprefix("file://")).expanduser().absolute(), durable=durable)
+    return S3Store(uri)
 
 
 @contextmanager

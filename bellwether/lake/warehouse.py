@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
+from datetime import datetime
 from os.path import commonpath
 from pathlib import Path
 from typing import Any
@@ -21,41 +21,21 @@ import polars as pl
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import build, duckdb_connection
+from bellwether.lake.build import Publication
 from bellwether.lake.duckdb_connection import file_pattern, identifier, literal
 from bellwether.lake.lake import Lake
-from bellwether.lake.publications import Place, open_place
+from bellwether.lake.publications import PUBLISH_AGAIN, open_place
 from bellwether.lake.sql import sql_text
-from bellwether.lake.storage import writing
 from bellwether.places import is_s3
 from bellwether.tables import TABLES, Table
 
 #: Name of the warehouse's database on a connection.
 DATABASE = "warehouse"
-#: Advice for a warehouse that cannot be used.
-PUBLISH_AGAIN = "publish it again: `bellwether warehouse`"
 #: Maximum total size, in bytes, of a query's tables for which whole files are downloaded from a store.
 _WHOLE_FILES = 64 * 2**20
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*(ANALYZE|FORMAT)\b[^)]*\)|\s+ANALYZE\b)?", re.IGNORECASE)
 #: DuckDB creates a temporary type for a PIVOT. Any other created object is in memory: the warehouse is attached read-only.
 _READ_ONLY = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.CREATE})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publication(build.BuildResult):
-    """One publication of the warehouse.
-
-    Attributes:
-        path: the file, or the URL of the store.
-        bytes: size of the file.
-        published_at: time at which the file was finished, UTC.
-        tables, partitions, rows: numbers of published tables, partitions and rows.
-        known_at: latest `known_at` of the rows; None without rows.
-        outdated: partitions left out because they were written by other rules than the table's, as `table partition`.
-        damaged: partitions left out because their file is missing or damaged, as `table partition` -> reason.
-    """
-
-    path: Path | str
-    bytes: int
 
 
 def publish(
@@ -69,37 +49,14 @@ def publish(
     """Publish a warehouse of the lake at `path`, a local path or an `s3://` URL.
 
     self_contained: store the rows of every table, so that the file can be moved and shared; otherwise big tables are views over the lake's files.
-    Publishers wait for one another, for `lock_timeout` seconds at most. Open readers keep the previous file.
+    Publishers of a local file wait for one another, for `lock_timeout` seconds at most; on a store, one that was outrun starts again for as long.
+    Open readers keep the previous file.
     New files of the lake are verified against their checksums. Partitions of another version, and those with a missing or damaged file,
     are left out and reported. Raises `LakeError` if the lock is not free in time or the file cannot be written; the
     previous publication is then unchanged.
     """
-    tables = tuple(tables)
     place, chosen = open_place(path), [replace(table, mart=True) if self_contained else table for table in tables]
-    with place.lock_publishing(lock_timeout):
-        try:
-            result, size = _publish(lake, place, chosen, lock_timeout)
-        finally:
-            place.remove_drafts()
-    return Publication(**asdict(result), path=place.name if "://" in place.name else Path(place.name), bytes=size)
-
-
-def _publish(lake: Lake, place: Place, tables: list[Table], patience: float) -> tuple[build.BuildResult, int]:
-    """Build and publish, and start again for up to `patience` seconds if another publisher was faster.
-    Returns the result and the file's size in bytes.
-    """
-    deadline = time.monotonic() + patience
-    while True:
-        draft = place.draft()
-        result = build.build(lake, tables, draft, place=place.name)
-        with writing(place.name):
-            size = draft.stat().st_size
-        if place.replace(draft, result):
-            return result, size
-        if time.monotonic() > deadline:
-            raise LakeError(
-                f"publishing {place.name}: other publishers were faster for {patience:g} s; set BELLWETHER_POSTGRES on every machine"
-            )
+    return place.publish(lambda draft: build.build(lake, chosen, draft, place=place.name), lock_timeout)
 
 
 @contextmanager
@@ -192,9 +149,10 @@ def _choose_requests(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
         connection.execute("SET force_download = true")
 
 
-def publication_time(path: Path | str) -> int:
-    """Return the time of the latest publication in nanoseconds since 1970; 0 if nothing is published. Raises `LakeError` for an unreadable store."""
-    return open_place(path).modified()
+def publication_time(path: Path | str) -> datetime | None:
+    """Return the time of the latest publication, UTC; None if nothing is published. Raises `LakeError` for an unreadable store."""
+    state = open_place(path).state()
+    return state.published_at if state else None
 
 
 def covered_files(path: Path | str) -> frozenset[str]:

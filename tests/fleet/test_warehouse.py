@@ -1,4 +1,4 @@
-"""The warehouse on a real object store: readers during a publication, two publishers, and publishers killed at every stage."""
+"""The warehouse on a real object store: publishers killed at every stage."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bellwether.errors import LakeError
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish, query
-from bellwether.settings import settings
 from deploy.loopback import Process, credentials
 from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, prices, series
 
@@ -68,14 +65,6 @@ def lake(place: str, tmp_path: Path) -> Lake:
     return lake
 
 
-@pytest.fixture
-def postgres(postgres_server: Process, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Postgres as the lock of publishers."""
-    monkeypatch.setenv("BELLWETHER_POSTGRES", postgres_server.url)
-    settings.cache_clear()
-    return postgres_server.url
-
-
 def started(code: str, home: Path, *arguments: str) -> subprocess.Popen[str]:
     """Start a process of another machine, with its own home."""
     environment = {**os.environ, "BELLWETHER_HOME": str(home), "PYTHONPATH": str(ROOT)}
@@ -89,9 +78,7 @@ def pointer(warehouse: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stage", ["build", "upload", "switch", "after"])
-def test_a_killed_publisher_leaves_the_previous_publication_or_its_own(
-    lake: Lake, place: str, postgres: str, tmp_path: Path, stage: str
-) -> None:
+def test_a_killed_publisher_leaves_the_previous_publication_or_its_own(lake: Lake, place: str, tmp_path: Path, stage: str) -> None:
     warehouse = f"{place}/warehouse"
     publish(lake, warehouse, tables=CHOSEN)
     before = pointer(warehouse)
@@ -99,34 +86,5 @@ def test_a_killed_publisher_leaves_the_previous_publication_or_its_own(
     assert started(KILLED, tmp_path / "other", lake.uri, warehouse, stage, lake.catalog.where).wait(timeout=120) == -9
     assert (pointer(warehouse) == before) == (stage != "after")
     assert query(warehouse, "SELECT rows FROM meta.tables WHERE table_name = 'raw.kalshi_series'").item() == (9 if stage == "after" else 3)
-    publish(lake, warehouse, tables=CHOSEN, lock_timeout=5.0)  # the lock of the killed publisher is free
-    assert query(warehouse, "SELECT count(*) FROM raw.kalshi_series").item() == 9
-
-
-def test_the_lock_in_postgres_holds_between_machines_and_ends_with_its_connection(
-    lake: Lake, place: str, postgres: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import psycopg
-
-    from bellwether.lake import build
-
-    warehouse, write, attempts = f"{place}/warehouse", build.check_files, []
-
-    def during(*given: Any, **more: Any) -> Any:
-        """Check that another machine cannot publish until this one loses its connection."""
-        if not attempts:
-            attempts.append(1)
-            with pytest.raises(LakeError, match=r"not free within 0\.2 s"):
-                publish(lake, warehouse, tables=CHOSEN, lock_timeout=0.2)
-            with psycopg.connect(postgres, autocommit=True) as connection:
-                connection.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted")
-            time.sleep(0.5)
-            monkeypatch.setenv("BELLWETHER_HOME", str(settings().home / "other"))
-            settings.cache_clear()
-            publish(lake, warehouse, tables=CHOSEN, lock_timeout=5.0)
-            attempts.append(2)
-        return write(*given, **more)
-
-    monkeypatch.setattr(build, "check_files", during)
     publish(lake, warehouse, tables=CHOSEN)
-    assert attempts == [1, 2]
+    assert query(warehouse, "SELECT count(*) FROM raw.kalshi_series").item() == 9

@@ -14,7 +14,6 @@ import pytest
 
 from assets.benchmark import partitions
 from bellwether.lake import Lake
-from bellwether.lake.publications import open_place
 from bellwether.lake.recovery import verify
 from bellwether.settings import settings
 from bellwether.tables import table
@@ -68,9 +67,7 @@ def node(fleet: Fleet) -> Iterator[None]:
 
 @contextmanager
 def sampled(fleet: Fleet) -> Iterator[Lake]:
-    """Thirty questions of a release in the lake, and the lock of publishers. A publication waits for the lock and occupies a slot of its
-    pool.
-    """
+    """Store thirty questions of a release in the lake."""
     with node(fleet):
         lake = Lake.of(settings())
         lake.write(table("benchmark/questions"), (RELEASE,), questions(30, release=RELEASE), run_id="made")
@@ -78,11 +75,11 @@ def sampled(fleet: Fleet) -> Iterator[Lake]:
         with dg.DagsterInstance.get() as instance:
             instance.add_dynamic_partitions(str(partitions.RELEASE.name), [RELEASE])
             instance.add_dynamic_partitions(str(partitions.FORECASTER.name), [MODEL])
-        with open_place(settings().warehouse_uri).lock_publishing(60):
-            yield lake
+        yield lake
 
 
 def test_runs_of_a_killed_worker_end_on_another_within_two_minutes_and_ask_nothing_twice(fleet: Fleet) -> None:
+    import psycopg
     from dagster_graphql import DagsterGraphQLClient
 
     client = DagsterGraphQLClient(fleet.settings["BELLWETHER_UI"].removeprefix("http://"))
@@ -90,15 +87,18 @@ def test_runs_of_a_killed_worker_end_on_another_within_two_minutes_and_ask_nothi
     def submit(job: str, **more: Any) -> str:
         return client.submit_job_execution(job, repository_location_name=LOCATION, repository_name=REPOSITORY, **more)
 
-    with sampled(fleet) as lake:
+    with sampled(fleet) as lake, psycopg.connect(fleet.postgres.url) as connection:
         pair = to_key(table("benchmark/forecasts"), (RELEASE, MODEL))
         evaluation = submit("evaluate", run_config={"ops": {"benchmark__forecasts": {"config": SLOWLY}}}, tags={"dagster/partition": pair})
+        wait_until(lambda: rows(fleet, ANSWERS), "the model has answered", PATIENCE)
+        connection.execute("SELECT number FROM partitions FOR UPDATE")  # a publication waits here, because it records the check of files
         submit("publish", run_config={})
-        wait_until(lambda: rows(fleet, ANSWERS) and rows(fleet, SLOTS), "the model has answered, and a publication waits", PATIENCE)
+        wait_until(lambda: rows(fleet, SLOTS), "a publication waits", PATIENCE)
         ((publication,),), answered = rows(fleet, SLOTS), rows(fleet, ANSWERS)
         assert rows(fleet, STATUS, evaluation) == [("STARTED",)] and len(answered) < 30
         fleet.workers[0].kill()
         killed = time.monotonic()
+        connection.rollback()
         fleet.add_worker()
         for run in (publication, evaluation):
             wait_until(lambda run=run: rows(fleet, STATUS, run) == [("FAILURE",)] and rows(fleet, RETRIES, run), "it is retried", PATIENCE)

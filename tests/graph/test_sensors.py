@@ -155,7 +155,7 @@ def test_a_daemon_without_a_warehouse_of_its_own_compares_the_pointer(bucket: st
             machine.setattr(publications, "settings", lambda: other)
             warehouse.publish(lake.lake)
         assert isinstance(tick(), dg.SkipReason)
-        assert not settings().cache_path.exists(), "the pointer was enough"
+        assert not (settings().cache_path / "warehouse").exists(), "the pointer was enough"
         assert isinstance(tick(None), dg.SkipReason), "the first look of a process compares the files"
         lake.lake.write(table("clean/markets"), day, markets(market(market_id="other")), run_id="two")
         assert isinstance(tick(), dg.RunRequest)

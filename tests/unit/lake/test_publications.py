@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bellwether.errors import LakeError
+from bellwether.errors import BellwetherError, LakeError
 from bellwether.lake import Lake, publications, warehouse
 from bellwether.lake.publications import POINTER, Pointer, StorePlace
 from bellwether.lake.warehouse import covered_files, publish, query, tables_written_since
@@ -83,13 +83,9 @@ def test_another_machine_reads_what_was_published(
     assert f"{lake.uri}/raw/kalshi_series/r1.parquet" in covered_files(place)
     (copy,) = cached()
     assert copy.is_relative_to(tmp_path / "other")
-    stored = store.cat_file(f"{place}/{copy.name}")
+    stored = store.cat_file(f"{place}/{pointer(store, place)['object']}")
     assert copy.read_bytes() == stored
-    assert (pointer(store, place)["object"], pointer(store, place)["size"], pointer(store, place)["sha256"]) == (
-        copy.name,
-        len(stored),
-        hashlib.sha256(stored).hexdigest(),
-    )
+    assert pointer(store, place)["sha256"] == copy.stem == hashlib.sha256(stored).hexdigest()
 
 
 def test_a_second_publication_leaves_the_object_of_the_first_one(
@@ -153,7 +149,7 @@ def test_a_failed_switch_leaves_the_previous_publication(lake: Lake, store: Any,
     publish(lake, place, tables=CHOSEN)
     before = pointer(store, place)
     s3_server.fault = lambda environ, _: DENIED if is_switch(environ) else None
-    with pytest.raises(LakeError, match=r"writing s3://bucket-\d+/some/prefix/pointer.json: denied"):
+    with pytest.raises(BellwetherError, match=r"writing s3://bucket-\d+/some/prefix/pointer.json: .*denied"):
         publish(lake, place, tables=CHOSEN)
     assert pointer(store, place) == before
     assert query(place, "FROM clean.prices").equals(prices())
@@ -193,15 +189,13 @@ def test_superseded_objects_stay_for_the_grace_period_and_abandoned_uploads_too(
     assert store.exists(f"{place}/notes.txt")
 
 
-def test_a_damaged_pointer_is_one_clear_error(lake: Lake, store: Any, place: str) -> None:
+def test_a_damaged_pointer_is_one_clear_error_until_the_next_publication(lake: Lake, store: Any, place: str) -> None:
     store.pipe_file(f"{place}/{POINTER}", b'{"object": ')
-    for attempt in (
-        lambda: query(place, "SELECT 1"),
-        lambda: tables_written_since(lake, place),
-        lambda: publish(lake, place, tables=CHOSEN),
-    ):
+    for attempt in (lambda: query(place, "SELECT 1"), lambda: tables_written_since(lake, place)):
         with pytest.raises(LakeError, match=r"reading s3://bucket-\d+/some/prefix/pointer.json: it is damaged"):
             attempt()
+    publish(lake, place, tables=CHOSEN)
+    assert query(place, "FROM clean.prices").equals(prices())
 
 
 def test_places_by_the_settings(tmp_path: Path) -> None:

@@ -37,9 +37,7 @@ def file_of(lake: Lake, day: str) -> Path:
 def test_a_file_that_is_gone_is_named(lake: Lake) -> None:
     file = file_of(lake, "2025-09-02")
     file.unlink()
-    with pytest.raises(
-        LakeError, match=f"reading clean/prices: {file} is missing; `bellwether pull 2025-09-02` restores it$"
-    ):
+    with pytest.raises(LakeError, match=f"reading clean/prices: {file} is missing; `bellwether pull 2025-09-02` restores it$"):
         lake.slice(PRICES).scan()
 
 
