@@ -56,17 +56,16 @@ def run(day: datetime | None, weeks: int, *, dry_run: bool) -> None:
         return
     from assets.arena.runs import run_weeks
     from assets.summary.runs import publish
-    from bellwether.arena.weekly.summary import render_summary_lines, summarise_run
+    from bellwether.arena.weekly.summary import describe_run
 
     with runner() as work:
         unmarked = run_weeks(work, wanted)
         publish(work)
-    with open_arena() as world:
-        summary = summarise_run(world, wanted, world.now())
     print_rankings()
     print_summary(work)
-    for line in render_summary_lines(summary):
-        console().print(visible(line), markup=False, highlight=False, soft_wrap=True)
+    with open_arena() as world:
+        for line in describe_run(world, wanted, world.now()):
+            console().print(visible(line), markup=False, highlight=False, soft_wrap=True)
     require_answers(wanted)
     if unmarked is not None:
         raise BellwetherError(f"marking what is held now: {unmarked}. All else is done; the same command marks it")

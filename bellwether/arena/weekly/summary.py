@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
 
 import polars as pl
 
@@ -39,74 +38,49 @@ from bellwether.tables.arena import DECISIONS, REFUSALS
 _NAMED = 5
 
 
-def summarise_run(context: WeekContext, weeks: Sequence[date], now: datetime) -> dict[str, Any]:
-    """Summarise the weeks of a run for JSON. Costs are dollars, null if partly unknown; times are UTC.
-
-    refused: refused legs by reason. open: decisions without a final state. failed: decisions that finally have no usable response. Both with
-    the reason. invalid: problems of unusable answers. cost: of all decisions, in dollars. next: next deadline, what is due, and the remaining
-    budget in dollars (null without a budget).
+def describe_run(context: WeekContext, weeks: Sequence[date], now: datetime) -> Iterator[str]:
+    """Yield what a run of weeks led to as lines of text, problems first: refused legs, open and failed decisions, unusable answers, the cost, and
+    the next deadline (UTC).
     """
     read = stored_tables(context.lake)
-    of_weeks = pl.col("week").is_in(list(weeks))
+    of_weeks, is_final = pl.col("week").is_in(list(weeks)), pl.col("state").is_in(sorted(FINAL))
     decisions, refusals = (read(declared).filter(of_weeks) for declared in (DECISIONS, REFUSALS))
-    unfinished = decisions.filter(~pl.col("state").is_in(sorted(FINAL))).sort("week", "place")
-    return {
-        "legs": int(decisions["legs"].sum()),
-        "refused": dict(
-            refusals.filter(LAST_EXECUTION).group_by("reason").len().sort("len", "reason", descending=[True, False]).iter_rows()
-        ),
-        "open": unfinished.select("decision_id", "state", "reason").to_dicts(),
-        "failed": decisions.filter(pl.col("state") == DecisionState.FAILED).select("decision_id", "state", "reason").to_dicts(),
-        "invalid": dict(decisions.filter(action="INVALID").sort("decision_id").select("decision_id", "problem").iter_rows()),
-        "cost": None if decisions["cost"].null_count() else float(decisions["cost"].sum() or 0),
-        "next": _next_deadline(context, read(DECISIONS).filter(~pl.col("state").is_in(sorted(FINAL))), now),
-    }
+    legs, refused = int(decisions["legs"].sum()), refusals.filter(LAST_EXECUTION)["reason"].value_counts()
+    opened = decisions.filter(~is_final).sort("week", "place")
+    failed = decisions.filter(pl.col("state") == DecisionState.FAILED)
+    invalid = decisions.filter(action="INVALID").sort("decision_id")
+    if refused.height:
+        reasons = refused.sort("count", "reason", descending=[True, False]).iter_rows()
+        yield f"Refused    {refused['count'].sum()} of {legs} legs: {', '.join(f'{reason} {count}' for reason, count in reasons)}"
+    yield from _describe_reasons("Open", opened)
+    yield from _describe_reasons("Failed", failed)
+    if invalid.height:
+        names = [f"{name} ({problem})" for name, problem in invalid.select("decision_id", "problem").iter_rows()]
+        yield f"Invalid    {_format_names(names)}"
+    if not any(rows.height for rows in (refused, opened, failed, invalid)):
+        yield f"Done       {legs} legs executed, no open decision"
+    cost = decisions["cost"]
+    yield f"Cost       {'unknown' if cost.null_count() else f'${float(cost.sum()):.4f}'}"
+    yield _describe_next_week(context, read(DECISIONS).filter(~is_final), now)
 
 
-def _next_deadline(context: WeekContext, unfinished: pl.DataFrame, now: datetime) -> dict[str, Any]:
-    """Return which week is due next, with deadline and remaining budgets: this week while it has open decisions, else the next week."""
+def _describe_reasons(title: str, decisions: pl.DataFrame) -> Iterator[str]:
+    """Yield a line per state and reason with the names of its decisions."""
+    reason = pl.format("{}: {}", "state", pl.col("reason").fill_null("no reason stored")).alias("reason")
+    for (text,), rows in decisions.group_by(reason, maintain_order=True):
+        yield f"{title:10} {_format_names(rows['decision_id'].to_list())}: {text}"
+
+
+def _describe_next_week(context: WeekContext, unfinished: pl.DataFrame, now: datetime) -> str:
+    """Describe what is due next, with deadline and remaining budget: this week while it has open decisions, else the next week."""
     rules: Methodology = context.new_methodology
     present = week_of(now)
     pending = unfinished.filter(pl.col("week") == present).height if now < decision_deadline(present, rules) else 0
     week = present if pending else present + WEEK
     whole, _ = compute_week_spending(context.journal, week, context.budgets)
-    return {
-        "week": week,
-        "decisions": pending or None,
-        "from": now if pending else week_start(week) + DECISION,
-        "deadline": decision_deadline(week, rules),
-        "budget_left": whole.left,
-    }
-
-
-def render_summary_lines(summary: dict[str, Any]) -> Iterator[str]:
-    """Yield the result of `summarise_run` as lines of text, problems first."""
-    if summary["refused"]:
-        reasons = ", ".join(f"{reason} {number}" for reason, number in summary["refused"].items())
-        yield f"Refused    {sum(summary['refused'].values())} of {summary['legs']} legs: {reasons}"
-    for title in ("open", "failed"):
-        for reason, names in _group_by_reason(summary[title]).items():
-            yield f"{title.capitalize():10} {_format_names(names)}: {reason}"
-    if summary["invalid"]:
-        yield f"Invalid    {_format_names([f'{name} ({problem})' for name, problem in summary['invalid'].items()])}"
-    if not any(summary[name] for name in ("refused", "open", "failed", "invalid")):
-        yield f"Done       {summary['legs']} legs executed, no open decision"
-    yield f"Cost       {'unknown' if summary['cost'] is None else '${:.4f}'.format(summary['cost'])}"
-    due = summary["next"]
-    subject = (
-        f"{due['decisions']} open decisions of {due['week']}"
-        if due["decisions"]
-        else f"week {due['week']}, from {_format_time(due['from'])}"
-    )
-    money = "no weekly budget is set" if due["budget_left"] is None else f"${due['budget_left']:.2f} of the budget left"
-    yield f"Next       {subject}; deadline {_format_time(due['deadline'])}; {money}"
-
-
-def _group_by_reason(decisions: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    names: dict[str, list[str]] = {}
-    for decision in decisions:
-        names.setdefault(f"{decision['state']}: {decision['reason'] or 'no reason stored'}", []).append(decision["decision_id"])
-    return names
+    subject = f"{pending} open decisions of {week}" if pending else f"week {week}, from {_format_time(week_start(week) + DECISION)}"
+    money = "no weekly budget is set" if whole.left is None else f"${whole.left:.2f} of the budget left"
+    return f"Next       {subject}; deadline {_format_time(decision_deadline(week, rules))}; {money}"
 
 
 def _format_names(names: Sequence[str]) -> str:

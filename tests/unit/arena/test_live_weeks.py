@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from bellwether.arena.weekly.evidence import FactRows, build_evidence_rows, list
 from bellwether.arena.weekly.held_prices import reconstruct_prices, store_tick
 from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.arena.weekly.queries import has_unexecuted_answer, is_week_decided
-from bellwether.arena.weekly.summary import render_summary_lines, summarise_run
+from bellwether.arena.weekly.summary import describe_run
 from bellwether.checks.rule import Observation
 from bellwether.errors import ConfigError, LakeError, VenueError
 from bellwether.files import try_lock
@@ -268,13 +268,12 @@ def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(
         with arena.journal() as journal:
             world = arena.world(journal)
             assert not is_week_decided(world, WEEK, arena.now)
-            found = summarise_run(world, [WEEK], arena.now)
+            lines = list(describe_run(world, [WEEK], arena.now))
         betting = [f"{WEEK}/{family}/{WEEK}" for family in ("favourite", "proportional", "random")]
-        assert found["refused"] == {"no midpoint": found["legs"]}
-        assert sorted(one["decision_id"] for one in found["open"]) == betting
-        assert (found["next"]["decisions"], found["next"]["deadline"]) == (3, datetime(2026, 6, 30, tzinfo=UTC))
-        lines = "\n".join(render_summary_lines(found))
-        assert f"of {found['legs']} legs: no midpoint {found['legs']}" in lines
+        requested = arena.read(tables.DECISIONS)["legs"].sum()
+        assert lines[0] == f"Refused    {requested} of {requested} legs: no midpoint {requested}"
+        assert sorted(line.split()[1].rstrip(":") for line in lines if line.startswith("Open")) == betting
+        assert lines[-1] == "Next       3 open decisions of 2026-06-28; deadline 2026-06-30 00:00 UTC; no weekly budget is set"
     arena.now = datetime(2026, 6, 30, 0, 5, tzinfo=UTC)
     with arena.journal() as journal:
         assert has_unexecuted_answer(arena.world(journal), WEEK), "the schedule runs once more after the deadline"
@@ -291,8 +290,9 @@ def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(
         world = arena.world(journal)
         assert is_week_decided(world, WEEK, arena.now)
         assert not has_unexecuted_answer(world, WEEK)
-        after = summarise_run(world, [WEEK], arena.now)
-    assert (after["open"], after["next"]["week"]) == ([], date(2026, 7, 5))
+        after = list(describe_run(world, [WEEK], arena.now))
+    assert not any(line.startswith("Open") for line in after)
+    assert after[-1].startswith("Next       week 2026-07-05, from 2026-07-05 00:05 UTC; deadline 2026-07-07 00:00 UTC")
 
 
 def test_the_summary_names_failed_and_invalid_decisions_and_what_they_cost(tmp_path: Path) -> None:
@@ -306,10 +306,8 @@ def test_the_summary_names_failed_and_invalid_decisions_and_what_they_cost(tmp_p
     )
     arena.lake.write(tables.DECISIONS, (WEEK.isoformat(),), changed, run_id="test")
     with arena.journal() as journal:
-        found = summarise_run(arena.world(journal), [WEEK], arena.now)
-    assert found["failed"] == [{"decision_id": f"{WEEK}/hold/{WEEK}", "state": "failed", "reason": "refusal: no"}]
-    assert found["invalid"] == {f"{WEEK}/mute/{WEEK}": "no JSON"}
-    lines = list(render_summary_lines(found))
+        lines = list(describe_run(arena.world(journal), [WEEK], arena.now))
+    assert f"Invalid    {WEEK}/mute/{WEEK} (no JSON)" in lines
     assert f"Failed     {WEEK}/hold/{WEEK}: failed: refusal: no" in lines
     assert not any(line.startswith("Done ") for line in lines)
-    assert found["cost"] == pytest.approx(float(rows["cost"].sum()))
+    assert f"Cost       ${rows['cost'].sum():.4f}" in lines
