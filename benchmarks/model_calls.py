@@ -63,9 +63,9 @@ class Near:
 
 def _serve(connection: Connection) -> None:
     """Serve the sandbox's model endpoint with `Far` until the connection is closed."""
-    from bellwether.sandbox import Clock, create_app, serve
+    from bellwether.sandbox import create_app, serve, start_clock
 
-    app = create_app(7, Clock(datetime(2026, 4, 1, tzinfo=UTC)))
+    app = create_app(7, start_clock(datetime(2026, 4, 1, tzinfo=UTC)))
     with serve(Far(app)) as site:
         connection.send(site.models)
         connection.poll(None)

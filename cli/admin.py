@@ -209,7 +209,7 @@ def sandbox(port: int) -> None:
 
     app = build_application(settings().model_copy(update={"world": World.SANDBOX}), running=True)
     with serve(app, port=port) as site:
-        for service in ("kalshi", "kalshi_stream", "gamma", "clob", "models", "control"):
+        for service in ("kalshi", "kalshi_stream", "gamma", "clob", "models"):
             console().print(f"{service:<14} {getattr(site, service)}", soft_wrap=True)
         console().print(f"Try {site.kalshi}/events?status=settled&limit=1; Ctrl-C ends it", soft_wrap=True)
         try:

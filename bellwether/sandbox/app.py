@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from email.utils import format_datetime
 from functools import lru_cache
-from urllib.parse import urlsplit
 
-import orjson
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
+from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bellwether.errors import ConfigError
-from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.kalshi import Kalshi
 from bellwether.sandbox.models import ModelEndpoint, Truth
 from bellwether.sandbox.polymarket import Clob, Gamma, GeneratedPolymarket
 from bellwether.sandbox.replayer import Replayer
-from bellwether.sandbox.timestamps import format_time, to_instant
+from bellwether.sandbox.timestamps import Clock, start_clock
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.settings import Settings, World
 
@@ -29,61 +26,6 @@ KALSHI_PATH = "/trade-api/v2"
 GAMMA_PATH = "/gamma"
 CLOB_PATH = "/clob"
 MODELS_PATH = "/v1"
-CONTROL_PATH = "/sandbox"
-
-_COMMANDS = '{"now": RFC 3339 time}, {"advance_seconds": number} or {"rate": number}'
-
-
-def _move_clock(clock: Clock, body: bytes) -> None:
-    """Move the clock according to a request body. Raises `ConfigError` for an invalid body."""
-    try:
-        match orjson.loads(body):
-            case {"now": str(text), **others} if not others:
-                clock.set(datetime.fromisoformat(text))
-            case {"advance_seconds": int(seconds) | float(seconds), **others} if not others:
-                clock.advance(timedelta(seconds=seconds))
-            case {"rate": int(rate) | float(rate), **others} if not others:
-                clock.run(rate)
-            case _:
-                raise ValueError("the body is none of them")
-    except (ValueError, OverflowError) as error:
-        raise ConfigError(f"set the sandbox's clock: send one of {_COMMANDS} ({error})") from error
-
-
-class Control:
-    """Routes GET and POST /clock, which return the clock as {"now", "rate", "real"}.
-
-    POST takes {"now": RFC 3339 time}, {"advance_seconds": number} or {"rate": number}. A move back, or any other body, returns 400 with
-    {"error": {"code", "message"}}, and does not move the clock.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    def routes(self) -> list[Route]:
-        """Return the routes, relative to /sandbox."""
-        return [Route("/clock", self._show, methods=["GET"]), Route("/clock", self._change, methods=["POST"])]
-
-    def _state(self) -> Response:
-        now = format_time(to_instant(self._clock.now()))
-        body = {"now": now, "rate": self._clock.rate, "real": self._clock.is_real}
-        return Response(orjson.dumps(body), media_type="application/json")
-
-    async def _show(self, request: Request) -> Response:
-        return self._state()
-
-    async def _change(self, request: Request) -> Response:
-        if (origin := request.headers.get("origin")) and urlsplit(origin).netloc != request.url.netloc:
-            return _refuse(403, "forbidden", f"set the sandbox's clock: a page of {origin} may not")
-        try:
-            _move_clock(self._clock, await request.body())
-        except ConfigError as error:
-            return _refuse(400, "bad_request", str(error))
-        return self._state()
-
-
-def _refuse(status: int, code: str, message: str) -> Response:
-    return Response(orjson.dumps({"error": {"code": code, "message": message}}), status_code=status, media_type="application/json")
 
 
 class DateHeader:
@@ -98,7 +40,7 @@ class DateHeader:
 
         async def send_dated(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"date", self._clock.date_header().encode())]
+                message["headers"] = [*message["headers"], (b"date", format_datetime(self._clock(), usegmt=True).encode())]
             await send(message)
 
         await self._app(scope, receive, send_dated)
@@ -117,13 +59,12 @@ def _world(seed: int) -> tuple[GeneratedWorld, GeneratedPolymarket, Truth]:
 
 
 def create_app(seed: int, clock: Clock) -> Starlette:
-    """Create the application over the world of a seed. Its attribute `state.clock` is the clock."""
+    """Create the application over the world of a seed. clock: returns the sandbox's time, aware, in UTC."""
     world, polymarket, truth = _world(seed)
     replayer = Replayer(clock)
-    app = Starlette(
+    return Starlette(
         routes=[
             Mount(KALSHI_PATH, routes=[*replayer.rest_routes(), *Kalshi(world, clock).routes()]),
-            Mount(CONTROL_PATH, routes=Control(clock).routes()),
             *replayer.stream_routes(),
             Mount(GAMMA_PATH, routes=Gamma(polymarket, clock).routes()),
             Mount(CLOB_PATH, routes=Clob(polymarket, clock).routes()),
@@ -132,8 +73,6 @@ def create_app(seed: int, clock: Clock) -> Starlette:
         middleware=[Middleware(DateHeader, clock=clock)],
         exception_handlers={404: _unknown_path},
     )
-    app.state.clock = clock
-    return app
 
 
 def build_application(config: Settings, *, running: bool = False) -> Starlette:
@@ -142,4 +81,4 @@ def build_application(config: Settings, *, running: bool = False) -> Starlette:
     """
     if config.world is World.LIVE:
         raise ConfigError("starting a sandbox: the world is live, which needs none; set BELLWETHER_WORLD to sandbox")
-    return create_app(config.sandbox_seed, Clock(config.sandbox_now, rate=config.sandbox_speed if running else 0.0))
+    return create_app(config.sandbox_seed, start_clock(config.sandbox_now, config.sandbox_speed if running else 0.0))

@@ -9,9 +9,8 @@ from typing import Any
 import orjson
 from starlette.routing import Route
 
-from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.params import Handler, Params, VenueRefusal, build_cursor, build_routes, take_page
-from bellwether.sandbox.timestamps import DAY, SECOND
+from bellwether.sandbox.timestamps import DAY, SECOND, Clock
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.sandbox.world.candles import Candle, build_candles
 from bellwether.sandbox.world.catalogue import load_catalogue

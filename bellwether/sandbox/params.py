@@ -17,8 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.timestamps import SECOND, parse_time, to_instant
+from bellwether.sandbox.timestamps import SECOND, Clock, parse_time, to_instant
 
 T = TypeVar("T")
 
@@ -129,7 +128,7 @@ def build_routes(handlers: Mapping[str, Handler], clock: Clock, refuse: Callable
     def build_endpoint(handler: Handler) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
             try:
-                return respond(handler(Params(request.query_params, refuse), request.path_params, to_instant(clock.now())))
+                return respond(handler(Params(request.query_params, refuse), request.path_params, to_instant(clock())))
             except VenueRefusal as refusal:
                 return refusal.response()
 

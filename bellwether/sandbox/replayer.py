@@ -25,9 +25,8 @@ from starlette.routing import BaseRoute, Match, Route, WebSocketRoute
 from starlette.types import Scope
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.params import respond
-from bellwether.sandbox.timestamps import SECOND, format_time, parse_time, to_instant
+from bellwether.sandbox.timestamps import SECOND, Clock, format_time, parse_time, to_instant
 from bellwether.venues.kalshi.stream.signing import KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 
 #: Captures of one event each, as `bellwether episode build` reads them.
@@ -173,7 +172,7 @@ class Replayer:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._start = to_instant(clock.now())
+        self._start = to_instant(clock())
 
     @cached_property
     def _replay(self) -> Replay:
@@ -200,13 +199,13 @@ class Replayer:
         event, tickers, now = (
             request.query_params.get("event_ticker"),
             _requested_tickers(request.query_params),
-            to_instant(self._clock.now()),
+            to_instant(self._clock()),
         )
         chosen = [ticker for ticker in sorted(self._replay.tickers) if ticker in tickers or ticker.rpartition("-")[0] == event]
         return respond({"cursor": "", "markets": [self._replay.market(ticker, now) for ticker in chosen]})
 
     async def _orderbooks(self, request: Request) -> Response:
-        now = to_instant(self._clock.now())
+        now = to_instant(self._clock())
         books = [self._replay.book(ticker, now) for ticker in _requested_tickers(request.query_params) if ticker in self._replay.tickers]
         levels = [{f"{side}_dollars": book.get(f"{side}_dollars_fp", []) for side in ("yes", "no")} for book in books]
         listed = [{"ticker": book["market_ticker"], "orderbook_fp": sides} for book, sides in zip(books, levels, strict=True)]
@@ -215,7 +214,7 @@ class Replayer:
     async def _trades(self, request: Request) -> Response:
         """Serve the trades of a market since `min_ts`, newest first, in one page."""
         since = int(request.query_params.get("min_ts", 0)) * 1_000
-        past = self._replay.past(request.query_params["ticker"], to_instant(self._clock.now()))
+        past = self._replay.past(request.query_params["ticker"], to_instant(self._clock()))
         bodies = [message.body for message in past if message.channel == "trade" and message.body["ts_ms"] >= since]
         trades = [{**body, "ticker": body["market_ticker"], "created_time": format_time(body["ts_ms"] * _MILLISECOND)} for body in bodies]
         for trade in trades:
@@ -267,7 +266,7 @@ class _Connection:
         self._websocket = websocket
         self._replay = replay
         self._clock = clock
-        self._now = to_instant(clock.now())
+        self._now = to_instant(clock())
         self._position = replay.until(self._now)
         self._subscriptions: dict[int, _Subscription] = {}
         self._sids = count(1)
@@ -287,12 +286,12 @@ class _Connection:
             reader.cancel()
 
     async def _send(self, frame: Body) -> None:
-        sent = max(self._now, to_instant(self._clock.now())) // _MILLISECOND
+        sent = max(self._now, to_instant(self._clock())) // _MILLISECOND
         await self._websocket.send_text(orjson.dumps({**frame, "sending_ts_ms": sent}).decode())
 
     async def _send_due(self) -> None:
         """Send the subscribed messages up to the clock's present."""
-        self._now = to_instant(self._clock.now())
+        self._now = to_instant(self._clock())
         end = self._replay.until(self._now)
         for message in self._replay.messages[self._position : end]:
             for subscription in self._subscriptions.values():

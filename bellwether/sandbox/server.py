@@ -14,7 +14,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp
 
 from bellwether.errors import BellwetherError
-from bellwether.sandbox.app import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PATH
+from bellwether.sandbox.app import CLOB_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PATH
 from bellwether.sandbox.replayer import KALSHI_STREAM_PATH
 
 _LOCAL = ("localhost", "127.0.0.1", "::1", "[::1]")
@@ -52,11 +52,6 @@ class Site:
     def models(self) -> str:
         """Base URL of the model endpoint, for OpenAI's clients."""
         return self.root + MODELS_PATH
-
-    @property
-    def control(self) -> str:
-        """Base URL of the routes that control the clock."""
-        return self.root + CONTROL_PATH
 
 
 def _listen(host: str, port: int) -> socket.socket:

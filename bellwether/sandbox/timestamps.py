@@ -1,7 +1,9 @@
-"""Instants: integer microseconds since 1970 UTC, and their conversion to times."""
+"""Instants: integer microseconds since 1970 UTC, and their conversion to times; and the clock."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -11,6 +13,15 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
 _MICROSECOND = timedelta(microseconds=1)
+
+#: Function that returns the sandbox's time, aware, in UTC.
+Clock = Callable[[], datetime]
+
+
+def start_clock(start: datetime, rate: float = 0.0) -> Clock:
+    """Return a clock that shows the aware time `start` now. rate: seconds that pass per real second; 0 is a fixed clock."""
+    began = time.monotonic()
+    return lambda: start.astimezone(UTC) + timedelta(seconds=rate * (time.monotonic() - began))
 
 
 def to_instant(moment: datetime) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from bellwether.sandbox import Clock, Site, create_app, serve
+from bellwether.sandbox import Site, create_app, serve
 
 #: The command with three forecasters and without pictures, which the demo covers.
 FRUGAL = """
@@ -47,7 +47,7 @@ def variables(tmp_path: Path, site: Site) -> dict[str, str]:
 
 
 def test_the_last_days_are_pulled_in_real_time_and_scored(tmp_path: Path) -> None:
-    with serve(create_app(11, Clock())) as site:
+    with serve(create_app(11, lambda: datetime.now(UTC))) as site:
         environment = os.environ | variables(tmp_path, site)
         for words in (["pull"], ["release", "recent"]):
             command = [sys.executable, "-c", FRUGAL, *words]

@@ -13,12 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.models.beliefs import Truth, hash_text
 from bellwether.sandbox.models.personalities import PERSONALITIES
 from bellwether.sandbox.models.replies import ModelReply, ReplyWriter, cut_reply
 from bellwether.sandbox.models.request import BadRequest, ChatRequest, OpenAIError, read_request
-from bellwether.sandbox.timestamps import SECOND, to_instant
+from bellwether.sandbox.timestamps import SECOND, Clock, to_instant
 
 #: Characters of every token.
 CHARACTERS_PER_TOKEN = 4
@@ -94,7 +93,7 @@ class ModelEndpoint:
 
     async def _complete(self, request: Request) -> Response:
         content = await request.body()
-        chat, now = read_request(content), to_instant(self._clock.now())
+        chat, now = read_request(content), to_instant(self._clock())
         if chat.personality.late:
             await self._sleep(self._delay)
         reply = await asyncio.to_thread(ReplyWriter(self._truth, chat, now).reply, 0 if chat.seed is None else hash_text(f"{chat.seed}/0"))

@@ -14,12 +14,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.params import Handler, Params, VenueRefusal, build_cursor, build_routes, respond, take_page
 from bellwether.sandbox.polymarket.listing import GeneratedPolymarket
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.wire import build_book, build_clob_market, build_event, build_market, build_prices, build_tags
-from bellwether.sandbox.timestamps import MINUTE, SECOND, to_instant
+from bellwether.sandbox.timestamps import MINUTE, SECOND, Clock, to_instant
 
 #: Maximum rows of a page by keyset, and by offset.
 MOST_MARKETS, MOST_EVENTS, MOST_LISTED = 100, 500, 500
@@ -188,7 +187,7 @@ class Clob:
 
     async def _books(self, request: Request) -> Response:
         """Serve POST /books; tokens without a book are left out."""
-        now = to_instant(self._clock.now())
+        now = to_instant(self._clock())
         try:
             tokens = dict.fromkeys(str(item["token_id"]) for item in orjson.loads(await request.body()))
         except (orjson.JSONDecodeError, KeyError, TypeError):

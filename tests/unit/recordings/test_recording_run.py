@@ -17,13 +17,14 @@ from bellwether.recordings.frames import to_rows
 from bellwether.recordings.gaps import build_gap_report
 from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.recordings.recording_run import RecordingPlan, RecordingProgress, default_name, record_events
-from bellwether.sandbox import Clock, create_app, serve
+from bellwether.sandbox import create_app, serve
 from bellwether.venues.http.retry import RetryPolicy
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import StreamTimeouts
 from bellwether.worlds import Addresses
 from tests.captures import GAME, LADDER, SHORT
+from tests.unit.journal.calls import Clock
 from tests.unit.recordings.book_replay import check_books, parse_price, parse_size
 from tests.unit.recordings.stream_faults import Faults
 from tests.unit.venues.stream_peer import CREDENTIALS

@@ -21,7 +21,7 @@ from bellwether.forecasting.elicitation import Elicitation
 from bellwether.forecasting.parsing import read
 from bellwether.forecasting.prompt import messages
 from bellwether.forecasting.prompt import response_format as forecast_format
-from bellwether.sandbox import Clock, GeneratedWorld
+from bellwether.sandbox import GeneratedWorld, start_clock
 from bellwether.sandbox.models import PERSONALITIES, ModelEndpoint, Truth, skill
 from bellwether.sandbox.models.beliefs import captured_subject
 from bellwether.sandbox.models.replies import ModelReply, ReplyWriter
@@ -209,7 +209,7 @@ def post(body: Any, key: str = "sandbox-key", waited: list[float] | None = None)
         async def sleep(seconds: float) -> None:
             (waited if waited is not None else []).append(seconds)
 
-        endpoint = ModelEndpoint(truth(), Clock(to_datetime(LATER)), delay=2.5, sleep=sleep)
+        endpoint = ModelEndpoint(truth(), start_clock(to_datetime(LATER)), delay=2.5, sleep=sleep)
         app = Starlette(routes=[Mount("/v1", routes=endpoint.routes())])
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as http:
             return await http.post("http://sandbox/v1/chat/completions", json=body, headers={"Authorization": f"Bearer {key}"})

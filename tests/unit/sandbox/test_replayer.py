@@ -16,10 +16,11 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from bellwether.replay.episode_builder.build import build_recording
-from bellwether.sandbox import Clock, create_app
+from bellwether.sandbox import create_app
 from bellwether.sandbox.replayer import CAPTURES, load_events
 from tests.capture_generator import EVENTS, generate_capture
 from tests.captures import GAME, LADDER, SHORT, import_event
+from tests.unit.journal.calls import Clock
 from tests.unit.recordings.book_replay import RecordedBook, check_books, is_empty
 
 START = datetime(2026, 10, 1, tzinfo=UTC)

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from bellwether.sandbox import Clock, GeneratedWorld, create_app
-from bellwether.sandbox.app import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PATH
+from bellwether.sandbox import GeneratedWorld, create_app, start_clock
+from bellwether.sandbox.app import CLOB_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PATH
 from bellwether.sandbox.timestamps import SECOND, to_instant
 from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi.wire import parse_events, parse_markets, parse_series
@@ -32,7 +32,7 @@ class Site:
     """Calls the sandbox in process at an instant."""
 
     def __init__(self, now: datetime = NOW, seed: int = 7) -> None:
-        self._transport = httpx.ASGITransport(create_app(seed, Clock(now)))
+        self._transport = httpx.ASGITransport(create_app(seed, start_clock(now)))
 
     def call(self, path: str, *, method: str = "GET", content: bytes | None = None, **params: Any) -> httpx.Response:
         async def send() -> httpx.Response:
@@ -159,4 +159,4 @@ def test_responses_are_dated_by_the_clock() -> None:
 def test_every_address_is_documented() -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "operating.md").read_text("utf-8")
     section = page.split("\n### Addresses\n")[1].split("\n### ")[0]
-    assert {KALSHI_PATH, GAMMA_PATH, CLOB_PATH, MODELS_PATH, CONTROL_PATH} <= set(re.findall(r"^\| `([^`]+)`", section, re.MULTILINE))
+    assert {KALSHI_PATH, GAMMA_PATH, CLOB_PATH, MODELS_PATH} <= set(re.findall(r"^\| `([^`]+)`", section, re.MULTILINE))
