@@ -23,13 +23,11 @@ class OpenAIError:
     kind: str
     code: str | None = None
     param: str | None = None
-    retry_after: int | None = None
 
     def response(self) -> Response:
         """Build the error response."""
         body = {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
-        headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
-        return Response(orjson.dumps(body), self.status, headers, "application/json")
+        return Response(orjson.dumps(body), self.status, media_type="application/json")
 
 
 class BadRequest(Exception):

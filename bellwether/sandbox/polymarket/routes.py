@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -20,9 +19,8 @@ from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.wire import build_book, build_clob_market, build_event, build_market, build_prices, build_tags
 from bellwether.sandbox.timestamps import MINUTE, SECOND, Clock, to_instant
 
-#: Maximum rows of a page by keyset, and by offset.
-MOST_MARKETS, MOST_EVENTS, MOST_LISTED = 100, 500, 500
-LAST_OFFSET = 2000
+#: Maximum rows of a page.
+MOST_MARKETS, MOST_EVENTS = 100, 500
 MOST_TOKENS = 500
 
 _DEFAULT_LIMIT = 20
@@ -83,9 +81,7 @@ class Gamma:
         """Return the routes, relative to the base URL."""
         handlers: dict[str, Handler] = {
             "/markets/keyset": lambda params, path, now: self._keyset("markets", MOST_MARKETS, self._markets(params, now), params),
-            "/markets": lambda params, path, now: self._by_offset(self._markets(params, now), params),
             "/events/keyset": lambda params, path, now: self._keyset("events", MOST_EVENTS, self._events(params, now), params),
-            "/events": lambda params, path, now: self._by_offset(self._events(params, now), params),
         }
         return build_routes(handlers, self._clock, lambda name: _invalid(f"{name} is invalid"))
 
@@ -95,13 +91,6 @@ class Gamma:
         page, more = take_page((row for row in rows if after is None or row.key > after), limit)
         cursor = {"next_cursor": build_cursor(page[-1].key)} if more else {}
         return {name: [row.body() for row in page], **cursor}
-
-    def _by_offset(self, rows: Iterator[Row], params: Params) -> Any:
-        """Build a list of rows from an offset."""
-        offset, limit = params.integer("offset", 0) or 0, params.integer("limit", 1, MOST_LISTED) or _DEFAULT_LIMIT
-        if offset > LAST_OFFSET:
-            raise _invalid(f"offset exceeds the maximum of {LAST_OFFSET}")
-        return [row.body() for row in islice(rows, offset, offset + limit)]
 
     def _markets(self, params: Params, now: int) -> Iterator[Row]:
         """Yield the markets that match the query, in its order."""

@@ -142,7 +142,7 @@ def test_our_parsers_accept_polymarkets_objects_but_the_deliberately_invalid_one
         (f"{KALSHI_PATH}/markets", {"cursor": "???"}, 400),
         (f"{KALSHI_PATH}/markets/candlesticks", {"market_tickers": "KXA", "start_ts": 0, "end_ts": 1, "period_interval": 5}, 400),
         (f"{KALSHI_PATH}/historical/markets/KXNONE/candlesticks", {"start_ts": 0, "end_ts": 1, "period_interval": 60}, 404),
-        (f"{GAMMA_PATH}/markets", {"offset": 2001}, 422),
+        (f"{GAMMA_PATH}/markets/keyset", {"limit": 1000}, 422),
         (f"{CLOB_PATH}/markets/0x12", {}, 404),
         ("/nothing", {}, 404),
     ],
