@@ -54,7 +54,7 @@ def _show_releases(releases: list[str]) -> None:
 
 
 def _show_arena(known_at: datetime | None) -> None:
-    """Print the rankings of the arena as they are stored, or as known at an instant."""
+    """Print the rankings of the arena as stored, or as known at an instant."""
     if known_at is None:
         warn_of_delays([LEADERBOARD, table("arena/rankings")])
     print_rankings(known_at)

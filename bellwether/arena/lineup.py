@@ -25,7 +25,7 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.rule_agents import RULES
 from bellwether.errors import ConfigError, suggestion
 from bellwether.lake.sql import run_sql
-from bellwether.models.model import Dollars, Model
+from bellwether.models.model import Model
 from bellwether.models.prices import price, price_list
 from bellwether.models.registry import models
 from bellwether.settings import World
@@ -37,37 +37,11 @@ RULE = "rule/"
 _MILLION = 1_000_000
 
 
-class FamilyRelease(BaseModel):
-    """Release of a family: a model that represents the family. In `Family.releases` the key is the model's name in the registry.
-
-    released: date of the provider's release. input_price, output_price: dollars per million tokens; default: the model's own prices.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    released: date
-    input_price: Dollars | None = None
-    output_price: Dollars | None = None
-
-    @field_validator("released", mode="before")
-    @classmethod
-    def _check_date(cls, value: object) -> object:
-        if isinstance(value, datetime) or not isinstance(value, date):
-            raise ValueError("must be a date such as 2025-12-11, without quotes")
-        return value
-
-    @model_validator(mode="after")
-    def _check_prices(self) -> Self:
-        if (self.input_price is None) != (self.output_price is None):
-            missing = "output_price" if self.output_price is None else "input_price"
-            raise ValueError(f"{missing} is missing; give both prices or neither")
-        return self
-
-
 class Family(BaseModel):
     """Competitor of the arena, represented over the years by successive models (releases).
 
-    control: the family always has one release; every lineup with models needs a control. releases: by the name of the model, oldest first.
+    control: the family always has one release; every lineup with models needs a control. releases: date of the provider's release by the name of
+    the model in the registry, oldest first.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -75,12 +49,12 @@ class Family(BaseModel):
     name: StrictStr
     title: Annotated[StrictStr, Field(min_length=1, max_length=100)]
     control: StrictBool = False
-    releases: Annotated[dict[StrictStr, FamilyRelease], Field(min_length=1)]
+    releases: Annotated[dict[StrictStr, Annotated[date, Field(strict=True)]], Field(min_length=1)]
 
     @field_validator("releases")
     @classmethod
-    def _sort_releases(cls, value: dict[str, FamilyRelease]) -> dict[str, FamilyRelease]:
-        return dict(sorted(value.items(), key=lambda item: (item[1].released, item[0])))
+    def _sort_releases(cls, value: dict[str, date]) -> dict[str, date]:
+        return dict(sorted(value.items(), key=lambda item: (item[1], item[0])))
 
     @model_validator(mode="after")
     def _check_control(self) -> Self:
@@ -94,7 +68,7 @@ def load_families(models: Mapping[str, Model], folder: Path | None = None) -> Ma
     families.
 
     models: models of the registry by name. Raises `ConfigError` naming file, entry, field and value, also for a release without a model and for
-    one that belongs to another family. Prices are only required where a lineup uses a release.
+    one that belongs to another family.
     """
     families: dict[str, Family] = {}
     owners: dict[str, str] = {}
@@ -103,13 +77,11 @@ def load_families(models: Mapping[str, Model], folder: Path | None = None) -> Ma
     return MappingProxyType(families)
 
 
-def find_prices(release: FamilyRelease | None, model: Model) -> tuple[Decimal, Decimal, str] | None:
+def find_prices(model: Model) -> tuple[Decimal, Decimal, str] | None:
     """Return (input price, output price, name of the price list), prices in dollars per million tokens; None if the prices are unknown.
 
-    Sources in order: the release, the model's entry, and LiteLLM's price map for a short prompt.
+    Sources in order: the model's entry, and LiteLLM's price map for a short prompt.
     """
-    if release is not None and release.input_price is not None and release.output_price is not None:
-        return release.input_price, release.output_price, "registry"
     if model.input_price is not None and model.output_price is not None:
         return model.input_price, model.output_price, "registry"
     listed = price(model, 0)
@@ -128,7 +100,7 @@ def _merge_entries(folder: Path | None) -> list[registry.Entry]:
             raise entry.error(name, f"the family is already defined in {first.file}", "rename it, or give only releases")
         own, added = first.fields.get("releases"), entry.fields.get("releases")
         if not isinstance(own, dict) or not isinstance(added, dict):
-            raise entry.error("releases", "must be a table", f'write [{entry.name}.releases."<model>"]')
+            raise entry.error("releases", "must be a table", f"write [{entry.name}.releases] and a line per model")
         for name in added:
             if name in own:
                 raise entry.error(f"releases.{name}", f"is already a release in {first.file}", "a release is never changed; add another")
@@ -246,9 +218,8 @@ def _check_model(entry: registry.Entry, lineup: Lineup, family: str, models: Map
     if owner is None and family in families:
         listed = ", ".join(families[family].releases)
         raise entry.error(field, f"is not a release of {family}; its releases are {listed}", "add the release to families.toml")
-    if find_prices(owner.releases[name] if owner else None, models[name]) is None:
-        where = f'[{family}.releases."{name}"] of families.toml' if owner else MODELS_FILE
-        raise entry.error(field, f"{name} has no known price", f"set input_price and output_price in {where}")
+    if find_prices(models[name]) is None:
+        raise entry.error(field, f"{name} has no known price", f"set input_price and output_price in {MODELS_FILE}")
 
 
 def load_registered_families(folder: Path | None = None) -> Mapping[str, Family]:
@@ -266,7 +237,7 @@ def build_release_rows(agents: pl.DataFrame, families: Mapping[str, Family]) -> 
         orient="row",
     )
     dated = pl.DataFrame(
-        [(family.name, model, release.released) for family in families.values() for model, release in family.releases.items()],
+        [(family.name, model, released) for family in families.values() for model, released in family.releases.items()],
         schema={"family": pl.String(), "model": pl.String(), "released": pl.Date()},
         orient="row",
     )
@@ -319,12 +290,12 @@ def current_terms(lineup: Lineup, folder: Path | None = None) -> dict[str, Terms
     for family, name in lineup.families.items():
         if name not in lineup.models:
             continue
-        release = families[family].releases[name] if family in families else None
-        priced = find_prices(release, registered[name])
+        released = families[family].releases[name] if family in families else None
+        priced = find_prices(registered[name])
         if priced is None:
             raise ConfigError(
                 f"freezing the lineup {lineup.name}: {name} has no known price; set input_price and output_price in models.toml"
             )
         fields = registered[name].model_dump(mode="json", include=set(_ASKED))
-        terms[family] = Terms(*priced, fields, release.released if release else None, registered[name].knowledge_cutoff)
+        terms[family] = Terms(*priced, fields, released, registered[name].knowledge_cutoff)
     return terms

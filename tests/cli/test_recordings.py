@@ -100,10 +100,10 @@ def test_a_search_without_a_hit_says_how_many_events_there_are() -> None:
 
 def test_recordings_are_listed() -> None:
     root = settings().recordings_path
-    assert "No recordings in" in run("recordings").output
+    assert "No recordings in" in run("episode", "build").output
     recorded(root / "holes", frames(snapshot(A, 1), delta(A, 9)))
     recorded(root / "open", frames(snapshot(A, 1)), finish=False)
-    rows = {words[0]: words[1:] for line in run("recordings").output.splitlines() if (words := line.replace("│", " ").split())}
+    rows = {words[0]: words[1:] for line in run("episode", "build").output.splitlines() if (words := line.replace("│", " ").split())}
     assert (rows["holes"], rows["open"][0]) == (["finished", "2", "2", "0", "1"], "interrupted")
 
 

@@ -28,11 +28,18 @@ from bellwether.tables.arena_rankings import RELEASES
 from tests.unit.arena.weeks import REGISTRY, SEVEN, WEEK, Arena
 from tests.unit.arena.world import V1, V2, binary, named, row_of, usd
 
-MODELS = "".join(f'[{name}]\nmodel = "acme/{name}"\n\n' for name in ("first", "second", "third")) + REGISTRY["models.toml"]
-FIRST = '[rising]\ntitle = "Rising"\n[rising.releases.first]\nreleased = 2026-01-01\ninput_price = 2\noutput_price = 4\n'
-BOTH = FIRST.replace("= 4", "= 40") + "[rising.releases.second]\nreleased = 2026-04-20\ninput_price = 3\noutput_price = 6\n"
+#: Prices in dollars per million tokens; those of `first` and `third` change.
+MODELS, LATER = (
+    "".join(
+        f'[{name}]\nmodel = "acme/{name}"\ninput_price = {prompt}\noutput_price = {answer}\n\n'
+        for name, prompt, answer in (("first", 2, first), ("second", 3, 6), ("third", third, 8))
+    )
+    + REGISTRY["models.toml"]
+    for first, third in ((4, 5), (40, 7))
+)
+FIRST = '[rising]\ntitle = "Rising"\n[rising.releases]\nfirst = 2026-01-01\n'
 #: A family that keeps its release when its price changes.
-STEADY = '[steady]\ntitle = "Steady"\n[steady.releases.third]\nreleased = 2026-01-01\ninput_price = {}\noutput_price = 8\n'
+STEADY = '[steady]\ntitle = "Steady"\n[steady.releases]\nthird = 2026-01-01\n'
 LINEUP = '[pair]\ntitle = "t"\nmethodology = "small"\n[pair.families]\nmute = "mute"\nsteady = "third"\nrising = "{}"\n'
 
 
@@ -45,9 +52,9 @@ def _register(folder: Path, release: str, competing: str, known: str = MODELS) -
 def test_a_cohort_keeps_its_release_and_prices_and_the_next_one_has_the_new_ones(tmp_path: Path) -> None:
     """After the first week, the release's price and model change, and the lineup gets a second release."""
     arena, later = Arena(tmp_path, lineup="pair"), WEEK + SEVEN
-    _register(arena.registry, "first", FIRST + STEADY.format(5))
+    _register(arena.registry, "first", FIRST + STEADY)
     arena.decide(WEEK)
-    _register(arena.registry, "second", BOTH + STEADY.format(7), MODELS.replace("acme/first", "acme/renamed"))
+    _register(arena.registry, "second", f"{FIRST}second = 2026-04-20\n{STEADY}", LATER.replace("acme/first", "acme/renamed"))
     arena.decide(later)
 
     rows = arena.read(tables.AGENTS).filter(pl.col("family") == "rising").sort("week")
@@ -95,7 +102,6 @@ def test_a_price_of_the_map_is_frozen_to_be_read_and_calls_keep_the_map(tmp_path
     assert decode_record(Terms, encode_record(terms)) == terms
 
 
-RELEASED = "released = 2026-01-01\n"
 LINE = '[mine]\ntitle = "t"\n[mine.families]\n'
 
 
@@ -115,21 +121,22 @@ def test_invalid_families_and_lineups_are_refused_by_file_field_and_value(tmp_pa
         ("", f'{LINE}o = "o1-mini"\ncontrol = "gpt-4o-mini"\n', r"families.o = 'o1-mini': o1-mini has no known price"),
         ("", f'{LINE}hold = "gpt-5.2"\n', "hold is 'gpt-5.2', but the rule hold competes under this name"),
         ("", f'{LINE}gpt = "gpt-5.1"\ngpt = "gpt-5.2"\n', r'lineups.toml: \[mine.families\] gpt = "gpt-5.2" \(line 5\): is given twice'),
-        (f"[o.releases.o1-mini]\n{RELEASED}", "", r"families.toml: \[o\] title: is missing"),
+        ("[o.releases]\no1-mini = 2026-01-01\n", "", r"families.toml: \[o\] title: is missing"),
         (
-            f'[o]\ntitle = "t"\n[o.releases.o1-mini]\n{RELEASED}',
+            '[o]\ntitle = "t"\n[o.releases]\no1-mini = 2026-01-01\n',
             f'{LINE}o = "o1-mini"\ncontrol = "gpt-4o-mini"\n',
-            r"families.o = 'o1-mini': o1-mini has no known price; set input_price and output_price in .o.releases.\"o1-mini\". of families.toml",
+            r"families.o = 'o1-mini': o1-mini has no known price; set input_price and output_price in models.toml",
         ),
-        (f'[o]\ntitle = "t"\n[o.releases.o1]\n{RELEASED}input_price = 1\n', "", r"\[o\] releases.o1 = .*: output_price is missing"),
-        (f'[o]\ntitle = "t"\n[o.releases.o1]\n{RELEASED}input_price = -1\noutput_price = 1\n', "", r"releases.o1.input_price = -1: "),
-        ('[o]\ntitle = "t"\n[o.releases.o1]\nreleased = "2026"\n', "", r"releases.o1.released = '2026': must be a date"),
-        ('[o]\ntitle = "t"\n[o.releases.o1]\n', "", r"releases.o1.released: is missing"),
-        (f'[o]\ntitle = "t"\n[o.releases.o9]\n{RELEASED}', "", r"releases.o9 = .*: no model has this name"),
-        (f'[o]\ntitle = "t"\n[o.releases."gpt-5.2"]\n{RELEASED}', "", r"releases.gpt-5.2 = .*: is a release of the family gpt"),
-        (f'[gpt.releases."gpt-5.2"]\n{RELEASED}', "", r"\[gpt\] releases.gpt-5.2 = .*: is already a release in .*families.toml"),
-        (f'[gpt]\ntitle = "t"\n[gpt.releases.gpt-4o]\n{RELEASED}', "", r"\[gpt\] title = 't': the family is already defined"),
-        (f"[control.releases.o1]\n{RELEASED}", "", r"\[control\] entry: a control has exactly one release; this one has gpt-4o-mini, o1"),
+        ('[o]\ntitle = "t"\n[o.releases]\no1 = "2026"\n', "", r"releases.o1 = '2026': .*valid date"),
+        ('[o]\ntitle = "t"\n[o.releases]\no9 = 2026-01-01\n', "", r"releases.o9 = .*: no model has this name"),
+        ('[o]\ntitle = "t"\n[o.releases]\n"gpt-5.2" = 2026-01-01\n', "", r"releases.gpt-5.2 = .*: is a release of the family gpt"),
+        ('[gpt.releases]\n"gpt-5.2" = 2026-01-01\n', "", r"\[gpt\] releases.gpt-5.2 = .*: is already a release in .*families.toml"),
+        ('[gpt]\ntitle = "t"\n[gpt.releases]\ngpt-4o = 2026-01-01\n', "", r"\[gpt\] title = 't': the family is already defined"),
+        (
+            "[control.releases]\no1 = 2026-01-01\n",
+            "",
+            r"\[control\] entry: a control has exactly one release; this one has gpt-4o-mini, o1",
+        ),
     ]:
         (tmp_path / "families.toml").write_text(competing)
         (tmp_path / "lineups.toml").write_text(lined)
@@ -197,7 +204,7 @@ def test_limits_are_cut_and_never_rounded_up() -> None:
 
 
 #: `gpt` is the control family of these lineups.
-FAMILIES = '[a]\ntitle = "t"\ncontrol = true\n[a.releases.gpt]\nreleased = 2026-01-01\n'
+FAMILIES = '[a]\ntitle = "t"\ncontrol = true\n[a.releases]\ngpt = 2026-01-01\n'
 
 
 def _read(folder: Path, text: str, families: str = FAMILIES) -> Lineup:

@@ -46,7 +46,7 @@ SEVEN = timedelta(days=7)
 REGISTRY = {
     "methodologies.toml": '[small]\nlike = "v1"\ntitle = "v1 with few markets"\nuniverse = 10\n',
     "models.toml": "".join(f'[{name}]\nmodel = "acme/{name}"\ninput_price = 1\noutput_price = 1\n\n' for name in ("oracle", "mute")),
-    "families.toml": '[mute]\ntitle = "Mute"\ncontrol = true\n[mute.releases.mute]\nreleased = 2026-01-01\n',
+    "families.toml": '[mute]\ntitle = "Mute"\ncontrol = true\n[mute.releases]\nmute = 2026-01-01\n',
     "lineups.toml": (
         '[tiny]\ntitle = "two models and the rules"\nmethodology = "small"\n\n[tiny.families]\n'
         'oracle = "oracle"\nmute = "mute"\nfavourite = "rule/favourite"\nhold = "rule/hold"\nrandom = "rule/random"\n\n'
