@@ -41,7 +41,6 @@ PUBLISHED = {
 UNPRICED = {
     "o1-mini",
     "claude-3-5-sonnet",
-    "claude-4-sonnet",
     "claude-3-5-haiku",
     "qwen-qwq-32b",
     "qwen3-235b",
