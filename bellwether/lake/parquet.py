@@ -8,7 +8,6 @@ import ctypes
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
@@ -27,8 +26,6 @@ from bellwether.tables import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Minimum rows per thread that checks their order.
-_PIECE = 65_536
 #: Rows of a row group: the unit in which DuckDB reads in parallel.
 ROW_GROUP = 122_880
 #: Bytes of rows buffered before a stream writes a row group.
@@ -250,47 +247,12 @@ def sort_rows(table: Table, frame: pl.DataFrame, *, constant: tuple[str, ...] = 
     order = [name for name in dict.fromkeys((*table.order, *table.key)) if name not in constant]
     if not order:
         return table.validate(frame)
-    nullable = any(column.nullable for column in table.columns if column.name in order)
-    if set(order) <= set(table.key) and not nullable:
-        if is_increasing(frame, order):
-            return frame
-        frame = frame.sort(order)
-        return frame if is_increasing(frame, order) else table.validate(frame)
-    return table.validate(frame.sort(order, nulls_last=True))
-
-
-def is_increasing(frame: pl.DataFrame, columns: list[str]) -> bool:
-    """Return True if every row is greater than the one before, compared by `columns` in turn. Requires columns without nulls.
-
-    Rows are usually in order: this is much cheaper than sorting, and proves that no two keys are equal.
-    """
-    step = max(_PIECE, -(-frame.height // pl.thread_pool_size()))
-    pieces = [frame.slice(start, step + 1) for start in range(0, frame.height, step)]
-    if len(pieces) < 2:
-        return _is_increasing(frame, columns)
-    with ThreadPoolExecutor(len(pieces)) as pool:
-        return all(pool.map(lambda piece: _is_increasing(piece, columns), pieces))
-
-
-def _is_increasing(frame: pl.DataFrame, columns: list[str]) -> bool:
-    last = frame.height - 1
-    if last < 1:
-        return True
-    tied: pl.Series | None = None
-    for name in columns:
-        series = frame[name]
-        if series[0] == series[last] and (series == series[0]).all():
-            continue
-        before, after = series.slice(0, last), series.slice(1)
-        equal = before == after
-        moved = ~equal if tied is None else tied & ~equal
-        # Few values change from row to row; comparing all would take most of the time.
-        if not (before.filter(moved) < after.filter(moved)).all():
-            return False
-        tied = equal if tied is None else tied & equal
-        if not tied.any():
-            return True
-    return False
+    frame = frame.sort(order, nulls_last=True)
+    differs = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in order)
+    # Neighbours that differ prove that sorted keys are unique, for a tenth of the time of counting them.
+    if set(order) <= set(table.key) and frame.select(differs).to_series().slice(1).all():
+        return frame
+    return table.validate(frame)
 
 
 class Keys:

@@ -26,8 +26,7 @@ import bellwether.database
 import bellwether.lake
 from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import Lake, partitions, warehouse
-from bellwether.lake import parquet as arranging
-from bellwether.lake.parquet import Keys, is_increasing, sort_rows
+from bellwether.lake.parquet import Keys, sort_rows
 from bellwether.tables import TABLES, Column, Table, table
 from tests.unit.lake.frames import FORECASTS, PRICES, break_frame, forecasts, prices
 
@@ -368,21 +367,6 @@ KEYED_ROWS = st.lists(
 
 def frame_of(rows: list[tuple[str, int, int]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=PLAIN.schema, orient="row")
-
-
-@given(KEYED_ROWS)
-def test_rows_are_increasing_when_each_is_greater_than_the_one_before(rows: list[tuple[str, int, int]]) -> None:
-    keys = [(name.encode(), number) for name, number, _ in rows]
-    assert is_increasing(frame_of(rows), ["a", "b"]) == all(one < other for one, other in itertools.pairwise(keys))
-
-
-@given(KEYED_ROWS)
-def test_pieces_give_the_same_answer_as_the_whole(rows: list[tuple[str, int, int]]) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        expected = is_increasing(frame_of(rows), ["a", "b"])
-        patched.setattr(arranging, "_PIECE", 1)
-        patched.setattr(pl, "thread_pool_size", lambda: 3)
-        assert is_increasing(frame_of(rows), ["a", "b"]) == expected
 
 
 @pytest.mark.parametrize("declared", [PLAIN, SORTED_BY_MORE], ids=["by key", "by another column"])
