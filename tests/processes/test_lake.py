@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -74,6 +75,28 @@ def test_digests_do_not_depend_on_the_number_of_threads(lake: Lake, tmp_path: Pa
     command = [sys.executable, "-c", code, str(tmp_path / "other")]
     found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == expected
+
+
+#: Store another version of a day, and kill the process before its row is committed.
+KILLED = """
+import os, signal, sys
+from bellwether.lake import Lake
+from bellwether.lake.catalog import Catalog
+from tests.unit.lake.frames import PRICES, prices
+Catalog.commit = lambda *given, **more: os.kill(os.getpid(), signal.SIGKILL)
+Lake(sys.argv[1]).write(PRICES, ("2025-09-01",), prices(seed=1), run_id="killed")
+"""
+
+
+def test_a_writer_killed_between_its_file_and_its_row_leaves_the_old_partition(lake: Lake) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, lake.uri], cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert [entry.name for entry in lake.storage.files(PRICES.name)] == [
+        f"{PRICES.name}/2025-09-01/{run}.parquet" for run in ("first", "killed")
+    ]
+    assert lake.slice(PRICES).read().equals(prices())
+    lake.write(PRICES, ("2025-09-01",), prices(seed=2), run_id="killed")
+    assert lake.slice(PRICES).read().equals(prices(seed=2))
 
 
 #: Processes that write days, or read all of them, until their time is over, and check that each day they read is whole. They are forked before Polars

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from datetime import timedelta
 from fnmatch import fnmatch
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 from bellwether.journal import Journal
 from bellwether.lake import Lake
+from bellwether.lake.recovery import verify
 from bellwether.settings import Venue
 from bellwether.tables import TABLES, table
 from tests.demo_home import LAST, RELEASE, copy_home
@@ -121,6 +123,31 @@ def test_a_run_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path: Path,
 def pages(lake: Path) -> set[str]:
     """Return the files of pages."""
     return {f"{folder}/{name}" for venue in Venue for folder, _, names in os.walk(lake / f"raw/{venue}_pages/day") for name in names}
+
+
+def test_a_pull_that_is_frozen_while_another_process_repeats_it_loses(tmp_path: Path, postgres_url: str) -> None:
+    """Two machines share a lake and Postgres. One freezes in a pull for longer than its leases; meanwhile the other pulls the same day."""
+    shared = {"BELLWETHER_LAKE": str(tmp_path / "lake"), "BELLWETHER_JOURNAL": postgres_url}
+    frozen_home, other_home = tmp_path / "frozen", tmp_path / "other"
+    frozen_home.mkdir()
+    other_home.mkdir()
+    words, lake = ("-m", "bellwether", "pull", DAYS[0], DAYS[0]), Lake(shared["BELLWETHER_LAKE"], catalog=postgres_url)
+    frozen = begin(frozen_home, *words, **shared)
+    wait_until(lambda: frozen.poll() is not None or pages(tmp_path / "lake"), "a page is stored")
+    frozen.send_signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    other = begin(other_home, *words, **shared)
+    _, said = other.communicate(timeout=300)
+    assert other.returncode == 0, said
+    stored = {name: lake.manifests(declared) for name, declared in TABLES.items()}
+    assert len(stored["raw/kalshi_markets"]) == len(stored["raw/polymarket_markets"]) == 1
+    time.sleep(max(0.0, 75.0 - (time.monotonic() - stopped)))
+    frozen.send_signal(signal.SIGCONT)
+    out, said = frozen.communicate(timeout=300)
+    assert frozen.returncode == 1, out + said
+    assert "the newer rows are kept. Run again to replace them" in said
+    assert {name: lake.manifests(declared) for name, declared in TABLES.items()} == stored
+    assert not verify(lake).damaged
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
