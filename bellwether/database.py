@@ -261,13 +261,14 @@ class Database:
             self._writing.release()
 
     def _retry(self, doing: str, work: Callable[[], T]) -> T:
-        """Run `work` again while the server is unavailable or aborts the transaction, for at most the patience."""
-        until = time.monotonic() + self._patience
+        """Run `work` again while the server is unavailable or aborts the transaction, for at most the patience after the first failure."""
+        until: float | None = None
         while True:
             with self._convert_errors(doing):
                 try:
                     return work()
                 except DBAPIError as error:
+                    until = until or time.monotonic() + self._patience
                     if not self._is_transient(error) or time.monotonic() >= until:
                         raise
             time.sleep(random.uniform(0.02, 0.2))
@@ -580,9 +581,14 @@ def file_size(path: Path) -> int:
 
 
 def _set_postgres(connection: Any, patience: float) -> None:
-    """Enable durable commits, even if the server's default is not durable, and limit the wait for locks."""
+    """Enable durable commits, even if the server's default is not durable, and limit the wait for locks and for a frozen process that has one."""
     connection.autocommit = True
-    settings: Mapping[str, str] = {"lock_timeout": f"{int(patience * 1000)}ms", "timezone": "UTC", "client_encoding": "UTF8"}
+    settings: Mapping[str, str] = {
+        "lock_timeout": f"{int(patience * 1000)}ms",
+        "idle_in_transaction_session_timeout": f"{int(patience * 500)}ms",
+        "timezone": "UTC",
+        "client_encoding": "UTF8",
+    }
     for name, value in settings.items():
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
     connection.execute("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")

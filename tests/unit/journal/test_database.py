@@ -6,6 +6,8 @@ import logging
 import os
 import re
 import sqlite3
+import threading
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from bellwether.database import Database, Transaction
 from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import Busy, Journal, Outcome
 from bellwether.journal.records import Records
-from bellwether.journal.schema import VERSION
+from bellwether.journal.schema import SCHEMA, VERSION
 from bellwether.settings import Settings
 from deploy.loopback import Process
 from tests.unit.journal.calls import answered_lake, begin_attempt, begin_call, make_reply, make_request
@@ -131,6 +134,32 @@ def test_postgres_commits_are_on_the_disk_even_where_the_server_would_not_wait(p
         with journal.database._engine.connect() as connection:
             assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
             assert connection.exec_driver_sql("SHOW lock_timeout").scalar() == "30s"
+
+
+def test_a_process_that_freezes_in_a_transaction_does_not_stop_the_others(postgres_url: str) -> None:
+    """Half of the patience after the freeze the server ends the transaction; the frozen process does it again when it continues."""
+    began, order = threading.Event(), []
+
+    def write(name: str, freeze: float) -> None:
+        database = Database(postgres_url, SCHEMA, patience=3.0)
+
+        def work(transaction: Transaction) -> None:
+            transaction.lock("limits")
+            if freeze and not began.is_set():
+                began.set()
+                time.sleep(freeze)
+            transaction.now()
+            order.append(name)
+
+        database.write("freezing", work)
+        database.close()
+
+    frozen = threading.Thread(target=write, args=("frozen", 4.0))
+    frozen.start()
+    assert began.wait(60)
+    write("other", 0.0)
+    frozen.join(60)
+    assert order == ["other", "frozen"]
 
 
 @pytest.mark.parametrize("step", ["begin", "fail", "answer", "abandon", "give up", "reopen"])
