@@ -38,7 +38,7 @@ from bellwether.venues.http.client import HttpClient, RateLimit
 from bellwether.venues.http.page import VenueCall
 from bellwether.venues.http.retry import RetryPolicy, TransientFailure
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.stream.handshake import open_socket
+from bellwether.venues.kalshi.stream.client import open_socket
 from bellwether.venues.kalshi.stream.signing import KEY_ID, KEY_PATH, KEY_TEXT, Credentials, build_headers
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient

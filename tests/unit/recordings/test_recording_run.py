@@ -31,7 +31,7 @@ from tests.unit.venues.stream_peer import CREDENTIALS
 
 NOW = datetime(2026, 10, 1, tzinfo=UTC)
 SOON = RetryPolicy(base=0.001, cap=0.01, attempts=8)
-PATIENCE = StreamTimeouts(quiet=0.3, answer=5.0, first=SOON, again=SOON, tick=0.05)
+PATIENCE = StreamTimeouts(quiet=0.3, answer=5.0, first=SOON, again=SOON)
 
 
 class Place:
@@ -123,7 +123,7 @@ async def test_lost_and_swapped_frames_are_reported_and_the_books_are_requested_
 
 
 async def test_a_socket_that_falls_silent_is_replaced_and_books_are_invalid_in_between(place: Place, tmp_path: Path) -> None:
-    patience = StreamTimeouts(quiet=0.1, answer=1.0, first=SOON, again=SOON, tick=0.02)
+    patience = StreamTimeouts(quiet=0.1, answer=1.0, first=SOON, again=SOON)
     place.faults.silent_from = 200
     recording = await run_until(place, RecordingPlan((GAME,), sync_seconds=0.1, patience=patience), tmp_path, 300)
     check, gaps = check_books(recording)

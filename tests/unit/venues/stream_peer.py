@@ -22,7 +22,7 @@ from bellwether.venues.kalshi.stream.signing import Credentials
 A, B = "KXONE-26NOV21-A", "KXONE-26NOV21-B"
 FAST = RetryPolicy(base=0.001, cap=0.01, attempts=5)
 #: Timeout for a slow machine where no wait is expected.
-CALM = StreamTimeouts(quiet=60.0, answer=60.0, first=FAST, again=FAST, tick=0.01)
+CALM = StreamTimeouts(quiet=60.0, answer=60.0, first=FAST, again=FAST)
 CREDENTIALS = Credentials("the-key-id", rsa.generate_private_key(public_exponent=65537, key_size=2048))
 
 Json = dict[str, Any]

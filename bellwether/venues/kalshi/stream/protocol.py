@@ -1,15 +1,12 @@
-"""Commands and error codes of Kalshi's WebSocket, ends of subscriptions, and the status of markets by its lifecycle messages."""
+"""Subscriptions and error codes of Kalshi's WebSocket, ends of subscriptions, and the status of markets by its lifecycle messages."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 from typing import Any, NamedTuple
-
-import orjson
 
 from bellwether.venues.kalshi.stream.frame import (
     COMBO_LIFECYCLE,
@@ -54,19 +51,10 @@ class StreamSubscription:
         return sorted({COMBO_LIFECYCLE if ticker.startswith(COMBO_PREFIX) else LIFECYCLE for ticker in self.tickers})
 
 
-class ErrorMeaning(Enum):
-    """Meaning of an error response: the API key is invalid, the command was refused, or the connection must be replaced."""
-
-    KEY = "authentication"
-    REFUSED = "refused"
-    RENEW = "renew"
-
-
 #: Error codes that end a subscription, and all documented codes. An unknown error of a subscription is assumed to end it.
 _TERMINAL, _DOCUMENTED = frozenset({10, 25}), frozenset(range(1, 29))
-#: Error codes after which only a new connection helps: the subscription has ended, or the venue is busy.
-_RENEWING = _TERMINAL | {1, 18, 27}
-_NO_KEY = 9
+#: Error codes after which only a new connection helps: the subscription has ended, or the venue is busy. Error code of an invalid key.
+RENEWING, NO_KEY = _TERMINAL | {1, 18, 27}, 9
 
 
 #: Types of messages that may end a subscription.
@@ -109,28 +97,6 @@ def _is_terminal(code: object, *, is_response: bool, has_subscription: bool) -> 
     return has_subscription and not is_response and not (type(code) is int and code in _DOCUMENTED)
 
 
-def classify_error(code: object) -> ErrorMeaning:
-    """Return the meaning of an error code."""
-    if code == _NO_KEY:
-        return ErrorMeaning.KEY
-    return ErrorMeaning.RENEW if code in _RENEWING else ErrorMeaning.REFUSED
-
-
-def format_command(number: int, name: str, params: dict[str, Any] | None = None) -> str:
-    """Format a command as JSON text."""
-    return orjson.dumps({"id": number, "cmd": name} | ({} if params is None else {"params": params})).decode()
-
-
-def get_snapshot(number: int, sid: int, tickers: Sequence[str]) -> str:
-    """Format the command that requests complete books. sid: number of the subscription. tickers: its markets."""
-    return format_command(number, "update_subscription", {"sids": [sid], "market_tickers": list(tickers), "action": "get_snapshot"})
-
-
-def list_subscriptions(number: int) -> str:
-    """Format the command that lists subscriptions; its response shows that the connection works."""
-    return format_command(number, "list_subscriptions")
-
-
 _ENDS = frozenset({"determined", "settled"})
 
 
@@ -138,12 +104,11 @@ class TradingStatus:
     """Markets that still trade, updated by lifecycle messages.
 
     A market ends when it is determined or settled, or deactivated after its close. closes: close time (aware) by ticker, which a message
-    may replace. in_doubt: messages may have been lost, so that a market that counts as open may have ended.
+    may replace.
     """
 
     def __init__(self, tickers: Iterable[str], closes: Mapping[str, datetime]) -> None:
         self.open = set(tickers)
-        self.in_doubt = False
         self._closes = {ticker: at.timestamp() for ticker, at in closes.items()}
 
     @property
