@@ -24,13 +24,13 @@ import httpx
 from assets.raw.assets import KALSHI_TABLES, POLYMARKET_TABLES, select_rows
 from bellwether.lake import Lake
 from bellwether.tables import table
-from bellwether.venues.day import PullPlan
+from bellwether.venues.day import PullPlan, pull_day
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.http.pages import PageStore
-from bellwether.venues.kalshi import pull as kalshi
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.polymarket import pull as polymarket
+from bellwether.venues.kalshi.pull import KalshiDay
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
+from bellwether.venues.polymarket.pull import PolymarketDay
 from benchmarks._live_venue import VenueClient, VenueServer, serve_apart
 from resources.io_manager import Unchanged
 
@@ -114,9 +114,9 @@ async def _pull(venue: VenueClient, lake: Lake, day: date, priced: int) -> list[
         ClobClient("http://clob.example", **how) as clob,
     ):
         plan = PullPlan(markets=priced)
-        ours = await kalshi.pull_day(client, PageStore(lake.storage), day, archive=None, plan=plan)
+        ours = await pull_day(KalshiDay(client, day, plan, None), PageStore(lake.storage))
         _write(lake, KALSHI_TABLES, ours)
-        theirs = await polymarket.pull_day(gamma, clob, PageStore(lake.storage, "polymarket"), day, plan=PullPlan(markets=priced))
+        theirs = await pull_day(PolymarketDay(gamma, clob, day, plan), PageStore(lake.storage, "polymarket"))
         _write(lake, POLYMARKET_TABLES, theirs)
     rows = {"kalshi": ours.pulls(), "polymarket": theirs.pulls()}
     return [name for name, row in rows.items() if row["final"].item()]

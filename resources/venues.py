@@ -33,12 +33,6 @@ T = TypeVar("T")
 _FROM_SETTINGS = "that of the settings when left out, which keeps a password in it out of Dagster's configuration"
 
 
-def _unlimited() -> "RateLimit":
-    from bellwether.venues.http.client import RateLimit
-
-    return RateLimit(tokens_per_second=1e9)
-
-
 def _public_url(address: str) -> str | None:
     """Return an address that Dagster may show; None if the address contains credentials."""
     return address if strip_user(address) == address else None
@@ -179,7 +173,7 @@ class KalshiVenue(VenueResource):
         from bellwether.venues.http.client import RateLimit
         from bellwether.venues.kalshi.client import KalshiClient
 
-        limits = RateLimit(tokens_per_second=self.tokens_per_second, shared=self.shared) if self.world.is_live else _unlimited()
+        limits = RateLimit(tokens_per_second=self.tokens_per_second, shared=self.shared if self.world.is_live else None)
         with self.world.addresses(served=False) as venues:
             async with KalshiClient(venues.kalshi, limits=limits, transport=venues.transport) as client:
                 yield (client,)
@@ -204,4 +198,4 @@ class PolymarketVenue(VenueResource):
                 yield gamma, clob
 
     def _limits(self, client: "type[GammaClient] | type[ClobClient]") -> "RateLimit":
-        return replace(client.usual_limits, shared=self.shared) if self.world.is_live else _unlimited()
+        return replace(client.usual_limits, shared=self.shared if self.world.is_live else None)

@@ -6,7 +6,7 @@ Objects that do not fit ("rejects") are stored with the reason.
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dagster as dg
 
@@ -25,6 +25,9 @@ from resources import LakeIOManager, LakeResource
 from resources.io_manager import Unchanged
 from resources.recordings import RecordingsResource
 from resources.venues import KalshiVenue, PolymarketVenue, VenueResource
+
+if TYPE_CHECKING:
+    from bellwether.venues.day import VenueDay
 
 T = TypeVar("T")
 
@@ -138,12 +141,12 @@ def kalshi_day(
         yield from _empty_outputs(KALSHI_TABLES, partition_keys(context))
         return
     from bellwether.venues.day import PullPlan
-    from bellwether.venues.kalshi.pull import pull_day
+    from bellwether.venues.kalshi.pull import KalshiDay
 
     lake = io_manager.lake.lake
     archive = lake.slice(KALSHI_ARCHIVE).scan() if lake.manifest(KALSHI_ARCHIVE, ()) else None
     plan = PullPlan(days=kalshi.candle_days, markets=kalshi.candle_markets)
-    yield from _pull_days(context, config, io_manager, kalshi, KALSHI_TABLES, pull=partial(pull_day, archive=archive, plan=plan))
+    yield from _pull_days(context, config, io_manager, kalshi, KALSHI_TABLES, open_day=partial(KalshiDay, plan=plan, archive=archive))
 
 
 @dg.multi_asset(
@@ -166,10 +169,10 @@ def polymarket_day(
         yield from _empty_outputs(POLYMARKET_TABLES, partition_keys(context))
         return
     from bellwether.venues.day import PullPlan
-    from bellwether.venues.polymarket.pull import pull_day
+    from bellwether.venues.polymarket.pull import PolymarketDay
 
     plan = PullPlan(days=polymarket.candle_days, markets=polymarket.candle_markets)
-    yield from _pull_days(context, config, io_manager, polymarket, POLYMARKET_TABLES, pull=partial(pull_day, plan=plan))
+    yield from _pull_days(context, config, io_manager, polymarket, POLYMARKET_TABLES, open_day=partial(PolymarketDay, plan=plan))
 
 
 def _pull_days(
@@ -179,9 +182,10 @@ def _pull_days(
     venue: VenueResource,
     tables: Mapping[str, str],
     *,
-    pull: Callable[..., Awaitable[Any]],
+    open_day: "Callable[..., VenueDay]",
 ) -> Iterator[StepOutput]:
-    """Pull the days of a run, and yield an output per table of the venue. pull: called with the venue's clients, the store of pages and a day."""
+    """Pull the days of a run, and yield an output per table of the venue. open_day: called with the venue's clients and a day."""
+    from bellwether.venues.day import pull_day
     from bellwether.venues.http.pages import PageStore
 
     pages = PageStore(io_manager.lake.lake.storage, venue.venue)
@@ -189,7 +193,7 @@ def _pull_days(
     days = [date.fromisoformat(partition) for partition in partition_keys(context)]
 
     def pull_alone(*clients: Any) -> Callable[[date], Awaitable[Any]]:
-        return lambda day: venue.run_exclusively(day.isoformat(), partial(pull, *clients, pages, day, **options))
+        return lambda day: venue.run_exclusively(day.isoformat(), partial(pull_day, open_day(*clients, day), pages, **options))
 
     pulls, failures = venue.run(lambda *clients: _pull_each(pull_alone(*clients), days))
     _require_newer(io_manager.lake.lake, table(f"raw/{venue.venue}_pulls"), pulls)

@@ -53,13 +53,10 @@ _FEW_ROWS = 500
 
 @dataclass(frozen=True, slots=True)
 class PullPlan:
-    """Plan of the past prices to pull: one every `period_minutes` in the last `days` before a market's close, for at most `markets` markets
-    per day.
-    """
+    """Plan of the past prices to pull: hourly ones in the last `days` before a market's close, for at most `markets` markets per day."""
 
     days: int = 8
     markets: int = 2000
-    period_minutes: int = 60
 
     @property
     def window(self) -> timedelta:

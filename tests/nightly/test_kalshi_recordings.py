@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_SERIES
-from bellwether.venues.http.page import VenueCall, VenuePage
+from bellwether.venues.http.page import VenueCall, VenuePage, decode_json
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.wire import (
     CANDLE,
@@ -32,7 +32,6 @@ from bellwether.venues.kalshi.wire import (
     parse_series,
 )
 from bellwether.venues.wire.columns import DecimalRule, ObjectShape
-from bellwether.venues.wire.json_decoding import decode_json
 from bellwether.venues.wire.rejects import Origin
 
 pytestmark = pytest.mark.real
@@ -135,7 +134,7 @@ def test_every_recorded_candle_is_read_field_by_field(recordings: Path):
     items = [item for body in bodies(recordings) for item in objects(body, "end_period_ts", "yes_bid", "price")]
     for item in items:
         body = orjson.dumps({"ticker": "T", "candlesticks": [item]})
-        parsed = parse_candles([VenuePage("GET /markets/T/candlesticks", 200, ORIGIN.fetched_at, body)], day=DAY, period_minutes=60)
+        parsed = parse_candles([VenuePage("GET /markets/T/candlesticks", 200, ORIGIN.fetched_at, body)], day=DAY)
         assert parsed.rejects.is_empty()
         found = KALSHI_CANDLES.validate(parsed.rows).row(0, named=True)
         assert found["end_at"] == datetime.fromtimestamp(item["end_period_ts"], UTC)

@@ -19,12 +19,12 @@ import pytest
 from bellwether.arena.universe import market_from_row
 from bellwether.lake.storage import open_storage
 from bellwether.tables.raw import POLYMARKET_MARKETS, POLYMARKET_WINNERS
-from bellwether.venues.day import DayPull, PullPlan
+from bellwether.venues.day import DayPull, PullPlan, pull_day
 from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.polymarket.clob_wire import parse_winners
 from bellwether.venues.polymarket.fees import FREE, schedule_of
-from bellwether.venues.polymarket.pull import pull_day
+from bellwether.venues.polymarket.pull import PolymarketDay
 from bellwether.venues.polymarket.resolution import EVIDENCE, build_resolutions, resolve_markets
 from bellwether.venues.polymarket.snapshots import parse_books
 from bellwether.venues.polymarket.wire import parse_markets
@@ -208,7 +208,7 @@ def pulled(newer: Path, name: str, folder: Path) -> DayPull:
     async def work() -> DayPull:
         async with gamma(world) as first, clob(world) as second:
             store = PageStore(open_storage(str(folder)), venue="polymarket")
-            return await pull_day(first, second, store, date(2026, 11, 20), plan=PullPlan())
+            return await pull_day(PolymarketDay(first, second, date(2026, 11, 20), PullPlan()), store)
 
     return asyncio.run(work())
 

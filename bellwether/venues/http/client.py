@@ -65,33 +65,13 @@ class BucketSource(Protocol):
         """Return the bucket `name`, which allows `max_rate` tokens per `time_period` seconds."""
 
 
-class TokenBucket:
-    """Bucket of one client, which holds `max_rate` tokens and is refilled in `time_period` seconds (generic cell rate algorithm)."""
-
-    def __init__(self, max_rate: float, time_period: float) -> None:
-        self.max_rate, self.time_period = max_rate, time_period
-        self._reserved_until = 0.0
-        self._turn = asyncio.Lock()
-
-    async def acquire(self, amount: float = 1) -> None:
-        """Wait until `amount` tokens are available, and take them. Calls wait in order."""
-        async with self._turn:
-            now = time.monotonic()
-            self._reserved_until = max(self._reserved_until, now) + amount * self.time_period / self.max_rate
-            await asyncio.sleep(max(0.0, self._reserved_until - now - self.time_period))
-
-    async def pause(self, seconds: float) -> None:
-        """Admit nothing for `seconds`."""
-        self._reserved_until = max(self._reserved_until, time.monotonic() + seconds + self.time_period)
-
-
 @dataclass(frozen=True, slots=True)
 class RateLimit:
     """Client-side rate limit; the defaults are the documented limits of Kalshi's Basic tier.
 
     tokens_per_second: refill. tokens_per_read: cost of a call. bucket_seconds: seconds of refill that the bucket can store. connections:
     maximum number of concurrent calls. timeout: seconds for each phase of a call (connect, send, receive, wait for a connection). shared:
-    source of the buckets that processes share; if None, each client has its own bucket.
+    source of the buckets that processes share; if None, the rate is not limited.
     """
 
     tokens_per_second: float = 200.0
@@ -101,18 +81,17 @@ class RateLimit:
     timeout: float = 30.0
     shared: BucketSource | None = None
 
-    def bucket(self, url: str) -> Bucket:
-        """Return the bucket for the interface at `url`; it holds enough for at least one call."""
+    def bucket(self, url: str) -> Bucket | None:
+        """Return the bucket for the interface at `url`, which holds enough for at least one call; None without a limit."""
         capacity = max(self.tokens_per_second * self.bucket_seconds, self.tokens_per_read)
-        period = capacity / self.tokens_per_second
-        return self.shared.limiter(f"venue {url}", capacity, period) if self.shared else TokenBucket(capacity, period)
+        return self.shared.limiter(f"venue {url}", capacity, capacity / self.tokens_per_second) if self.shared else None
 
 
 @dataclass(slots=True)
 class RequestStats:
     """Request statistics: attempts sent, transient failures by kind, and seconds spent waiting for the rate limit.
 
-    limited_seconds includes waits for the client's own bucket and back-off after a 429; concurrent waits are added up.
+    limited_seconds includes waits for the bucket and back-off after a 429; concurrent waits are added up.
     """
 
     attempts: int = 0
@@ -257,7 +236,8 @@ class HttpClient:
     async def _attempt(self, call: VenueCall, ordinal: int, number: int) -> VenuePage:
         """Send `call` once. ordinal: number that the page gets. number: of this attempt, for error messages."""
         started = time.monotonic()
-        await self._bucket.acquire(self.limits.tokens_per_read)
+        if self._bucket is not None:
+            await self._bucket.acquire(self.limits.tokens_per_read)
         _count(attempts=1, limited=time.monotonic() - started)
         try:
             async with self._connections, asyncio.timeout(self._retry.seconds):
@@ -283,7 +263,7 @@ class HttpClient:
 
     async def _pause_all(self, failure: TransientFailure) -> None:
         """Make all processes wait as long as the venue's `Retry-After` demands, unless that exceeds the retry bounds."""
-        if self.limits.shared and failure.kind == RATE_LIMIT and failure.retry_after and failure.retry_after <= self._retry.seconds:
+        if self._bucket and failure.kind == RATE_LIMIT and failure.retry_after and failure.retry_after <= self._retry.seconds:
             await self._bucket.pause(failure.retry_after)
 
     async def _exchange(self, call: VenueCall) -> tuple[httpx.Response, bytes]:

@@ -72,12 +72,8 @@ class Fetch(Protocol):
 Pause = Callable[[int], Awaitable[None]]
 
 
-async def _skip_pause(number: int) -> None:
-    """Do not wait."""
-
-
 async def iterate_pages(
-    listing: Listing, fetch: Fetch, *, first: int = 0, pause: Pause = _skip_pause, holes: bool = False
+    listing: Listing, fetch: Fetch, *, first: int = 0, pause: Pause, holes: bool = False
 ) -> AsyncGenerator[VenuePage, None]:
     """Yield the pages of `listing`, numbered from `first`. fetch: requests a page. pause: waits before the retry of a page whose cursor
     continues. holes: accept up to `MOST_HOLES` consecutive holes, which the caller has to report.
@@ -91,8 +87,14 @@ async def iterate_pages(
     contents: set[bytes | None] = set()
     cursor, empty = None, 0
     for number in range(MOST_PAGES):
-        page, loop = await _request_page(listing, fetch, cursor, first + number, pause, cursors, contents)
-        cursor = listing.next_cursor(page)
+        for retry in range(1 + PAGE_RETRIES):
+            page = await fetch(listing.call_at(cursor), ordinal=first + number)
+            following, loop = listing.next_cursor(page), _describe_loop(listing, page, cursors, contents)
+            if page.items(listing.items) and loop is None:
+                break
+            if following is not None and retry < PAGE_RETRIES:
+                await pause(1 + retry)
+        cursor = following
         empty = empty + 1 if listing.is_hole(page) else 0
         if loop is not None:
             raise _error(page, f"the listing loops at page {page.ordinal}: {loop}")
@@ -105,31 +107,6 @@ async def iterate_pages(
         yield page
         if cursor is None:
             return
-
-
-async def _request_page(  # noqa: PLR0917
-    listing: Listing,
-    fetch: Fetch,
-    cursor: str | None,
-    ordinal: int,
-    pause: Pause,
-    cursors: set[str | None],
-    contents: set[bytes | None],
-) -> tuple[VenuePage, str | None]:
-    """Request a page, and repeat the request while the page is empty or repeats earlier records. After the last retry, prefer a response
-    that ends the listing. Also return how the page repeats an earlier one. cursors, contents: of earlier pages.
-    """
-    pages: list[tuple[VenuePage, str | None]] = []
-    for number in range(1 + PAGE_RETRIES):
-        if pages and listing.next_cursor(pages[-1][0]) is not None:
-            await pause(number)
-        page = await fetch(listing.call_at(cursor), ordinal=ordinal)
-        loop = _describe_loop(listing, page, cursors, contents)
-        if page.items(listing.items) and loop is None:
-            return page, None
-        pages.append((page, loop))
-    ends = (found for found in pages if not found[0].items(listing.items) and not listing.is_hole(found[0]))
-    return next(ends, pages[-1])
 
 
 def _describe_loop(listing: Listing, page: VenuePage, cursors: set[str | None], contents: set[bytes | None]) -> str | None:

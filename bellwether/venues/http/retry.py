@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from bellwether.errors import VenueError
-from bellwether.venues.http.page import VenuePage, strip_user
-from bellwether.venues.wire.json_decoding import MalformedBody
+from bellwether.venues.http.page import MalformedBody, VenuePage, strip_user
 
 if TYPE_CHECKING:
     import httpx

@@ -20,8 +20,7 @@ from bellwether.tables.raw import (
     KALSHI_REJECTS,
     KALSHI_SERIES,
 )
-from bellwether.venues.day import FOLLOWED, NAMED, DayPull, Markets, PullPlan, VenueDay
-from bellwether.venues.day import pull_day as pull_venue_day
+from bellwether.venues.day import FOLLOWED, NAMED, Markets, PullPlan, VenueDay
 from bellwether.venues.http.page import VenueCall, VenuePage, split_batches
 from bellwether.venues.http.pages import PageStore, StoredPull
 from bellwether.venues.http.paging import Listing
@@ -43,7 +42,10 @@ _ROWS_AT_ONCE = 1000
 
 
 class KalshiDay(VenueDay):
-    """Kalshi's markets of a day. archive: rows of raw/kalshi_archive, needed if the day began before the venue's cutoff."""
+    """Kalshi's markets of a day. archive: rows of raw/kalshi_archive, needed if the day began before the venue's cutoff.
+
+    `collect` raises `LakeError` if the archive is missing or older than the cutoff.
+    """
 
     markets = RecordType(KALSHI_MARKETS, "ticker", "ticker")
     events = RecordType(KALSHI_EVENTS, "event_ticker", "event_ticker")
@@ -70,7 +72,7 @@ class KalshiDay(VenueDay):
 
     def parse_prices(self, step: str, pages: Sequence[VenuePage], markets: Markets) -> ParsedRecords:
         known = [page for page in pages if page.status != _NOT_FOUND]
-        parsed = parse_candles(known, day=self.day, period_minutes=self.plan.period_minutes)
+        parsed = parse_candles(known, day=self.day)
         missing = [
             self.prices.quarantine(self.day, page.origin).reject_missing(
                 sorted(self.requested(page)), f"the venue has no candles of this market: {parse_error_text(page.body)}"
@@ -134,24 +136,6 @@ class KalshiDay(VenueDay):
         return markets.rows.filter(pl.col("status") != _PAID_OUT, ~pl.col("archived"))["ticker"].to_list()
 
 
-async def pull_day(
-    client: KalshiClient,
-    pages: PageStore,
-    day: date,
-    *,
-    archive: pl.LazyFrame | None,
-    plan: PullPlan,
-    refresh: bool = False,
-    progress: Progress | None = None,
-) -> DayPull:
-    """Pull all data of the markets that closed on `day`, or reuse the stored pull; see `bellwether.venues.day.pull_day`.
-
-    archive: rows of raw/kalshi_archive, needed if the day began before the venue's cutoff. Raises `LakeError` if the archive is missing
-    or older than the cutoff.
-    """
-    return await pull_venue_day(KalshiDay(client, day, plan, archive), pages, refresh=refresh, progress=progress)
-
-
 def select_markets(plan: PullPlan, markets: pl.DataFrame) -> pl.DataFrame:
     """Return the markets whose candles are pulled, sorted by close time: all but combos, or a reproducible sample if there are more than the
     plan's `markets`.
@@ -165,12 +149,10 @@ def build_candle_calls(plan: PullPlan, markets: pl.DataFrame) -> list[VenueCall]
     """Build the calls for the candles of the selected markets: live markets in batches, archived ones one by one."""
     chosen = select_markets(plan, markets)
     live, archived = (chosen.filter(pl.col("archived") == is_old).select("ticker", "close_time").rows() for is_old in (False, True))
-    minutes = plan.period_minutes
     batches = [
-        routes.candles_batch([ticker for ticker, _ in batch], batch[0][1] - plan.window, batch[-1][1], period_minutes=minutes)
-        for batch in _batches(plan, live)
+        routes.candles_batch([ticker for ticker, _ in batch], batch[0][1] - plan.window, batch[-1][1]) for batch in _batches(plan, live)
     ]
-    return batches + [routes.historical_candles(ticker, close - plan.window, close, period_minutes=minutes) for ticker, close in archived]
+    return batches + [routes.historical_candles(ticker, close - plan.window, close) for ticker, close in archived]
 
 
 def _batches(plan: PullPlan, markets: Sequence[tuple[str, datetime]]) -> Iterator[list[tuple[str, datetime]]]:
@@ -178,7 +160,7 @@ def _batches(plan: PullPlan, markets: Sequence[tuple[str, datetime]]) -> Iterato
     batch: list[tuple[str, datetime]] = []
     for market in markets:
         if batch:
-            candles = (market[1] - batch[0][1] + plan.window) // timedelta(minutes=plan.period_minutes) + 1
+            candles = (market[1] - batch[0][1] + plan.window) // timedelta(hours=1) + 1
             if len(batch) >= MOST_TICKERS or (len(batch) + 1) * candles > MOST_CANDLES:
                 yield batch
                 batch = []

@@ -18,6 +18,8 @@ from bellwether.venues.http.paging import Listing
 #: Most tickers of a call, and most candles of a response.
 MOST_TICKERS = 100
 MOST_CANDLES = 10_000
+#: Minutes of a candle.
+CANDLE_MINUTES = 60
 #: Segments of a path that follow `markets` and are not a ticker.
 MARKET_LISTS = frozenset({"candlesticks", "orderbooks", "trades"})
 
@@ -82,16 +84,16 @@ def historical_cutoff() -> VenueCall:
     return VenueCall("/historical/cutoff", required="market_settled_ts")
 
 
-def candles_batch(tickers: Sequence[str], start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
-    """Build GET /markets/candlesticks for at most `MOST_TICKERS` live markets and `MOST_CANDLES` candles in total."""
-    params = (("market_tickers", ",".join(tickers)), *_span(start, end, period_minutes))
+def candles_batch(tickers: Sequence[str], start: datetime, end: datetime) -> VenueCall:
+    """Build GET /markets/candlesticks: hourly candles of at most `MOST_TICKERS` live markets and `MOST_CANDLES` candles in total."""
+    params = (("market_tickers", ",".join(tickers)), *_span(start, end))
     return VenueCall("/markets/candlesticks", params, required="markets")
 
 
-def historical_candles(ticker: str, start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
-    """Build GET /historical/markets/…/candlesticks: those candles of one archived market that end within [start, end]."""
+def historical_candles(ticker: str, start: datetime, end: datetime) -> VenueCall:
+    """Build GET /historical/markets/…/candlesticks: those hourly candles of one archived market that end within [start, end]."""
     path = f"/historical/markets/{quote(ticker, safe='')}/candlesticks"
-    return VenueCall(path, _span(start, end, period_minutes), required="candlesticks")
+    return VenueCall(path, _span(start, end), required="candlesticks")
 
 
 def orderbooks(tickers: Sequence[str]) -> VenueCall:
@@ -122,5 +124,5 @@ def _seconds(at: datetime | None) -> str | None:
     return str(int(at.timestamp())) if at else None
 
 
-def _span(start: datetime, end: datetime, period_minutes: int) -> Params:
-    return (("start_ts", str(int(start.timestamp()))), ("end_ts", str(int(end.timestamp()))), ("period_interval", str(period_minutes)))
+def _span(start: datetime, end: datetime) -> Params:
+    return (("start_ts", str(int(start.timestamp()))), ("end_ts", str(int(end.timestamp()))), ("period_interval", str(CANDLE_MINUTES)))

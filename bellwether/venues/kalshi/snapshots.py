@@ -28,7 +28,6 @@ from bellwether.venues.wire.times import split_span
 Row = Mapping[str, Any]
 
 _UNKNOWN = frozenset({404})
-_HOUR = 60
 #: Longest span of hourly candles in one call.
 _LONGEST = timedelta(hours=routes.MOST_CANDLES - 1)
 #: Event tickers per call; the venue documents no maximum.
@@ -219,7 +218,7 @@ async def fetch_candles(client: KalshiClient, spans: Mapping[str, tuple[datetime
 
 def _add_candles(candles: dict[str, dict[datetime, Row]], page: VenuePage) -> None:
     """Add the candles of a page to `candles`, by ticker and end."""
-    for row in parse_candles([page], day=page.fetched_at.date(), period_minutes=_HOUR).rows.iter_rows(named=True):
+    for row in parse_candles([page], day=page.fetched_at.date()).rows.iter_rows(named=True):
         candles[row["ticker"]][row["end_at"]] = row
 
 

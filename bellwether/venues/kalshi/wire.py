@@ -12,7 +12,7 @@ import polars as pl
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_SERIES
 from bellwether.tables.schema import PRICE, SIZE, Table
 from bellwether.venues.http.page import VenuePage
-from bellwether.venues.kalshi.routes import parse_requested_tickers
+from bellwether.venues.kalshi.routes import CANDLE_MINUTES, parse_requested_tickers
 from bellwether.venues.wire.columns import (
     DecimalRule,
     ObjectShape,
@@ -204,7 +204,7 @@ def extract_candles(answer: Mapping[str, Any]) -> list[Any]:
     return objects
 
 
-def parse_candles(pages: Sequence[VenuePage], *, day: date, period_minutes: int) -> ParsedRecords:
+def parse_candles(pages: Sequence[VenuePage], *, day: date) -> ParsedRecords:
     """Parse responses into rows of raw/kalshi_candles, one per market and end of a candle. day: partition of the rows.
 
     Prices are read from `open_dollars` (live) or `open` (historical), counts from `volume_fp` or `volume`. Bids and asks at 0 and
@@ -217,7 +217,7 @@ def parse_candles(pages: Sequence[VenuePage], *, day: date, period_minutes: int)
     numbers = [number for number, count in enumerate(counts) for _ in range(count)]
     sources = [read_source(page.request) for page in pages]
     problems = RejectReasons()
-    frame = _candles(objects, problems, day, period_minutes).with_columns(
+    frame = _candles(objects, problems, day).with_columns(
         number=pl.Series(numbers, dtype=pl.UInt32()), source=pl.Series([sources[number] for number in numbers], dtype=pl.String())
     )
     keys = frame.select("number", "ticker", "end_at")
@@ -229,7 +229,7 @@ def parse_candles(pages: Sequence[VenuePage], *, day: date, period_minutes: int)
     return build_records(KALSHI_CANDLES, quarantines, counts, kept, objects, problems=problems)
 
 
-def _candles(objects: Sequence[Any], problems: RejectReasons, day: date, period_minutes: int) -> pl.DataFrame:
+def _candles(objects: Sequence[Any], problems: RejectReasons, day: date) -> pl.DataFrame:
     """Parse the columns of candles; invalid candles are noted in `problems`."""
     columns = WireColumns(to_records(objects, problems), problems)
     parts = {part: columns.part(part).typed(shape) for part, shape in PARTS.items()}
@@ -239,7 +239,7 @@ def _candles(objects: Sequence[Any], problems: RejectReasons, day: date, period_
             **columns.typed(CANDLE),
             **{f"{part}_{name}": series for part, members in parts.items() for name, series in members.items()},
             "day": repeat_value(day, pl.Date(), len(objects)),
-            "period_minutes": repeat_value(period_minutes, pl.Int32(), len(objects)),
+            "period_minutes": repeat_value(CANDLE_MINUTES, pl.Int32(), len(objects)),
             "end_at": columns.epoch("end_period_ts"),
         }
     )

@@ -1,7 +1,7 @@
 """Pull of the Polymarket markets whose scheduled end is on one UTC day, with their events, winners and past prices.
 
-A step is a named group of a pull's requests. Fine prices have the period of the plan, coarse ones are hours apart: some time after a market
-resolves, the venue has only coarse prices.
+A step is a named group of a pull's requests. Fine prices are hourly, coarse ones 12 hours apart: some time after a market resolves, the venue has only coarse
+prices.
 """
 
 from __future__ import annotations
@@ -22,18 +22,17 @@ from bellwether.tables.raw import (
     POLYMARKET_REJECTS,
     POLYMARKET_WINNERS,
 )
-from bellwether.venues.day import FOLLOWED, LISTING, NAMED, DayPull, Markets, PullPlan, VenueDay
-from bellwether.venues.day import pull_day as pull_venue_day
+from bellwether.venues.day import FOLLOWED, LISTING, NAMED, Markets, PullPlan, VenueDay
 from bellwether.venues.http.page import VenueCall, VenuePage, split_batches
 from bellwether.venues.http.pages import PageStore, StoredPull
 from bellwether.venues.http.paging import Listing
-from bellwether.venues.http.puller import Progress, Puller
+from bellwether.venues.http.puller import Puller
 from bellwether.venues.http.retry import parse_error_text
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.clob_wire import parse_prices, parse_winners
 from bellwether.venues.polymarket.resolution import list_unresolved
-from bellwether.venues.polymarket.routes import COARSE_MINUTES, MOST_DAYS, UNKNOWN
+from bellwether.venues.polymarket.routes import COARSE_MINUTES, FINE_MINUTES, MOST_DAYS, UNKNOWN
 from bellwether.venues.polymarket.wire import DISTANT, ID, format_time, parse_events, parse_markets
 from bellwether.venues.records import RecordType
 from bellwether.venues.wire.rejects import ParsedRecords
@@ -42,7 +41,7 @@ from bellwether.venues.wire.times import parse_instant, split_span
 #: Step that requests markets by closing time, for markets without a useful scheduled end. Closings are requested only for days that began at
 #: most this long ago, because their listing begins with the latest.
 _CLOSINGS, _CLOSINGS_LISTED = "closings", timedelta(days=3)
-#: Steps of a pull that request prices: by the plan, and coarse ones for traded markets without prices by the plan.
+#: Steps of a pull that request prices: fine ones, and coarse ones for traded markets without fine ones.
 _PRICES, _COARSE = "prices", "coarse_prices"
 #: Steps that request the winners of closed markets from the CLOB, and those of markets that were requested again.
 _WINNERS, _FOLLOWED_WINNERS = "winners", "followed_winners"
@@ -110,7 +109,7 @@ class PolymarketDay(VenueDay):
             reason = f"the venue has no prices of this token: {parse_error_text(page.body)}"
             reason = reason if token in market_of else "a token of no market of this day"
             rejects.append(self.prices.quarantine(self.day, page.origin).reject_missing([token], reason))
-        minutes = COARSE_MINUTES if step == _COARSE else self.plan.period_minutes
+        minutes = COARSE_MINUTES if step == _COARSE else FINE_MINUTES
         parsed = parse_prices(known, market_of, day=self.day, period_minutes=minutes)
         rows = self.plan.within_window(parsed.rows, markets.rows, "market_id", "at")
         return ParsedRecords(rows, (), pl.concat([parsed.rejects, *rejects]).sort("page", maintain_order=True))
@@ -154,7 +153,7 @@ class PolymarketDay(VenueDay):
             (token,) = routes.parse_requested_tokens(page)
             last[token] = page
             priced |= {token} if _has_prices(page) else set()
-        reason = f"traded, but the venue has no prices every {self.plan.period_minutes} or {COARSE_MINUTES} minutes"
+        reason = f"traded, but the venue has no prices every {FINE_MINUTES} or {COARSE_MINUTES} minutes"
         for token, page in last.items():
             if token not in priced:
                 yield self.prices.quarantine(self.day, page.origin).reject_missing([token], reason)
@@ -227,20 +226,6 @@ class PolymarketDay(VenueDay):
         return list_unresolved(markets.rows.lazy(), winners.lazy())
 
 
-async def pull_day(
-    gamma: GammaClient,
-    clob: ClobClient,
-    pages: PageStore,
-    day: date,
-    *,
-    plan: PullPlan,
-    refresh: bool = False,
-    progress: Progress | None = None,
-) -> DayPull:
-    """Pull all data of the markets whose scheduled end is on `day`, or reuse the stored pull; see `bellwether.venues.day.pull_day`."""
-    return await pull_venue_day(PolymarketDay(gamma, clob, day, plan), pages, refresh=refresh, progress=progress)
-
-
 def _reject_unknown(page: VenuePage, day: date) -> ParsedRecords:
     """Build the reject of a market that the CLOB does not know."""
     condition = urlsplit(page.request).path.rsplit("/", 1)[-1]
@@ -264,15 +249,15 @@ def _has_prices(page: VenuePage) -> bool:
     return page.status in UNKNOWN or bool(page.items("history"))
 
 
-def build_price_calls(plan: PullPlan, markets: pl.DataFrame, minutes: int | None = None) -> list[VenueCall]:
+def build_price_calls(plan: PullPlan, markets: pl.DataFrame, minutes: int = FINE_MINUTES) -> list[VenueCall]:
     """Build the calls for the prices of markets, sorted by id: all with a token, or a reproducible sample if there are more than the plan's
     `markets`.
 
-    `markets` has the columns market_id, price_token and close_time. minutes: period; default: that of the plan.
+    `markets` has the columns market_id, price_token and close_time. minutes: period.
     """
     chosen = plan.sample(markets.filter(pl.col("price_token").is_not_null()), "market_id").sort("market_id")
     return [
-        routes.prices_history(token, start=start, end=end, fidelity_minutes=minutes or plan.period_minutes)
+        routes.prices_history(token, start=start, end=end, fidelity_minutes=minutes)
         for token, close in chosen.select("price_token", "close_time").rows()
         for start, end in split_span(close - plan.window, close, timedelta(days=MOST_DAYS))
     ]
@@ -283,8 +268,6 @@ def build_coarse_calls(plan: PullPlan, markets: pl.DataFrame, empty: Collection[
 
     `markets` also has the columns volume and start_time; markets shorter than the coarse period are left out.
     """
-    if plan.period_minutes >= COARSE_MINUTES:
-        return []
     lasted = (pl.col("close_time") - pl.col("start_time")).fill_null(plan.window)
     traded = pl.col("price_token").is_in(list(empty)) & (pl.col("volume") > 0)
     return build_price_calls(plan, markets.filter(traded, lasted >= pl.duration(minutes=COARSE_MINUTES)), COARSE_MINUTES)

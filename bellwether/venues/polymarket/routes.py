@@ -19,6 +19,8 @@ MOST_MARKETS = 100
 MOST_TOKENS = 500
 #: Longest span of one call of past prices, in days.
 MOST_DAYS = 15
+#: Minutes between two past prices, if the venue still has them.
+FINE_MINUTES = 60
 #: Minutes between two prices of resolved markets whose finer prices the venue has deleted:
 #: https://github.com/Polymarket/py-clob-client/issues/216.
 COARSE_MINUTES = 720

@@ -19,12 +19,10 @@ from bellwether.venues.http.page import VenuePage, split_batches
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.clob_wire import parse_winners
-from bellwether.venues.polymarket.routes import COARSE_MINUTES, MOST_DAYS, UNKNOWN
+from bellwether.venues.polymarket.routes import COARSE_MINUTES, FINE_MINUTES, MOST_DAYS, UNKNOWN
 from bellwether.venues.polymarket.wire import ID, PRICE_PLACES, USDC_PLACES, normalize_condition, parse_markets, to_plain_decimal
 from bellwether.venues.wire.times import END_SECOND, split_span
 
-#: Minutes between two past prices, if the venue still has them.
-FINE_MINUTES = 60
 _DECIMAL, _MILLIS = re.compile(r"[0-9]{1,18}(\.[0-9]+)?"), re.compile(r"[0-9]{1,17}")
 
 

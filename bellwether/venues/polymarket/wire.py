@@ -10,7 +10,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, TypeVar
 
@@ -41,8 +40,6 @@ from bellwether.venues.wire.rejects import (
 
 #: Decimals of columns of prices and amounts. Further decimals are truncated instead of rounded, so that no price becomes 1.
 PRICE_PLACES, USDC_PLACES = 20, 6
-#: Largest absolute exponent that is written as plain text; 1e999999999 would fill the memory.
-_MOST_POWER = 400
 
 #: Patterns of ids that the venue accepts. Condition ids of Protocol V2 may have 62 digits.
 ID, CONDITION_ID = r"^[0-9]{1,90}$", r"^0x(?:[0-9a-fA-F]{62}|[0-9a-fA-F]{64})$"
@@ -57,14 +54,6 @@ def to_plain_decimal(value: Any, places: int) -> Any:
     text = format_number(value) if type(value) in (int, float) else value
     if type(text) is not str:
         return value
-    if "e" in text or "E" in text:
-        try:
-            number = Decimal(text)
-        except InvalidOperation:
-            return value
-        if abs(number.adjusted()) > _MOST_POWER:
-            return value
-        text = format(number, "f")
     whole, dot, decimals = text.partition(".")
     return f"{whole}.{decimals[:places]}" if dot and decimals.isascii() and decimals.isdigit() else text
 

@@ -15,12 +15,11 @@ import polars as pl
 from bellwether.lake.storage import open_storage
 from bellwether.tables import table
 from bellwether.tables.schema import Table
-from bellwether.venues.day import DayPull, PullPlan
+from bellwether.venues.day import DayPull, PullPlan, pull_day
 from bellwether.venues.http.pages import DONE, PageStore
 from bellwether.venues.kalshi.archive import ArchivePull, pull_archive
-from bellwether.venues.kalshi.pull import SeriesPull, pull_series
-from bellwether.venues.kalshi.pull import pull_day as pull_kalshi_day
-from bellwether.venues.polymarket.pull import pull_day as pull_polymarket_day
+from bellwether.venues.kalshi.pull import KalshiDay, SeriesPull, pull_series
+from bellwether.venues.polymarket.pull import PolymarketDay
 from tests.unit.venues import polymarket_world as polymarket
 from tests.unit.venues import world as kalshi
 from tests.unit.venues.polymarket_clients import clob, gamma
@@ -110,7 +109,7 @@ class KalshiSession(Session):
 
     async def day(self, day: date = DAY, *, archive: pl.LazyFrame | None = None, plan: PullPlan = PLAN, **options: Any) -> DayPull:
         async with client(self.world) as venue:
-            return await pull_kalshi_day(venue, options.pop("store", self.store), day, archive=archive, plan=plan, **options)
+            return await pull_day(KalshiDay(venue, day, plan, archive), options.pop("store", self.store), **options)
 
     async def archive(self, **options: Any) -> ArchivePull:
         async with client(self.world) as venue:
@@ -156,7 +155,7 @@ class PolymarketSession(Session):
 
     async def day(self, day: date = DAY, *, plan: PullPlan = PLAN, **options: Any) -> DayPull:
         async with gamma(self.world) as first, clob(self.world) as second:
-            return await pull_polymarket_day(first, second, options.pop("store", self.store), day, plan=plan, **options)
+            return await pull_day(PolymarketDay(first, second, day, plan), options.pop("store", self.store), **options)
 
     def lose_event(self) -> str:
         """Let the venue return nothing for an event, and return its id."""

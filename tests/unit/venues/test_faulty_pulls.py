@@ -19,15 +19,15 @@ import pytest
 from bellwether.errors import VenueError
 from bellwether.lake.storage import open_storage
 from bellwether.sandbox.server import serve
-from bellwether.venues.day import PullPlan
+from bellwether.venues.day import PullPlan, pull_day
 from bellwether.venues.http.client import HttpClient, RateLimit
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.http.retry import RetryPolicy
 from bellwether.venues.kalshi.archive import pull_archive
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.pull import pull_day, pull_series
+from bellwether.venues.kalshi.pull import KalshiDay, pull_series
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.venues.polymarket.pull import pull_day as pull_polymarket
+from bellwether.venues.polymarket.pull import PolymarketDay
 from bellwether.venues.wire.rejects import HOLE
 from tests.faulty_server import FaultyServer, Plan, always, app_of, at_random, no_faults
 from tests.unit.venues.polymarket_world import ordinary as polymarket_world
@@ -112,11 +112,11 @@ class Pulls:
     async def kalshi_day(self, *, archive: pl.DataFrame | None = None, **options: Any) -> Any:
         rows = pl.concat((await self.archive()).markets()) if archive is None else archive
         async with self.client(KalshiClient, "kalshi/trade-api/v2") as client:
-            return await pull_day(client, self.store("kalshi"), DAY, archive=rows.lazy(), plan=PullPlan(days=2), **options)
+            return await pull_day(KalshiDay(client, DAY, PullPlan(days=2), rows.lazy()), self.store("kalshi"), **options)
 
     async def polymarket_day(self, **options: Any) -> Any:
         async with self.client(GammaClient, "gamma") as gamma, self.client(ClobClient, "clob") as clob:
-            return await pull_polymarket(gamma, clob, self.store("polymarket"), DAY, plan=PullPlan(days=2), **options)
+            return await pull_day(PolymarketDay(gamma, clob, DAY, PullPlan(days=2)), self.store("polymarket"), **options)
 
 
 Pull = Callable[..., Awaitable[Any]]

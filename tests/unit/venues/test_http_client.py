@@ -113,16 +113,6 @@ async def test_a_refusal_is_not_repeated_and_carries_the_venues_words(status: in
     assert (len(script.requests), naps.taken, caught.value.status) == (1, [], status)
 
 
-async def test_the_token_bucket_lets_a_burst_through_and_then_holds_the_rate():
-    # Five calls at once, then one in ten minutes.
-    limits = RateLimit(tokens_per_second=0.1, tokens_per_read=60, bucket_seconds=3000)
-    async with client(Script(GOOD), limits=limits) as venue:
-        calls = [asyncio.create_task(venue.fetch(VenueCall("/markets"))) for _ in range(6)]
-        await asyncio.gather(*calls[:5])
-        assert not calls[5].done()
-        calls[5].cancel()
-
-
 async def test_a_password_in_the_address_is_sent_and_never_shown(caplog: pytest.LogCaptureFixture):
     caplog.set_level(0)
     script = Script(answer(b"", status=503), answer({"error": "no"}, status=400))

@@ -15,9 +15,9 @@ import pytest
 from bellwether.errors import LakeError
 from bellwether.lake.storage import Storage, open_storage
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_MARKETS, KALSHI_SERIES
-from bellwether.venues.day import DayPull, PullPlan
+from bellwether.venues.day import DayPull, PullPlan, pull_day
 from bellwether.venues.http.pages import PageStore
-from bellwether.venues.kalshi.pull import build_candle_calls, pull_day, select_markets
+from bellwether.venues.kalshi.pull import KalshiDay, build_candle_calls, select_markets
 from bellwether.venues.kalshi.routes import parse_requested_tickers
 from bellwether.venues.wire.rejects import NOT_LISTED
 from tests.sizes import NIGHTLY
@@ -540,7 +540,7 @@ async def test_a_pull_counts_its_failures_by_kind(session: Callable[[World], Kal
     async with client(world) as venue:
         honest, busy = world._answer, iter([429, 429, 503])
         world._answer = lambda path, query: answer({}, status=status) if (status := next(busy, 0)) else honest(path, query)  # type: ignore[method-assign]
-        pull = await pull_day(venue, run.store, DAY, archive=None, plan=PLAN)
+        pull = await pull_day(KalshiDay(venue, DAY, PLAN, None), run.store)
     row = pull.pulls().row(0, named=True)
     assert (row["failures_rate_limit"], row["failures_server"], row["attempts"] - row["requests"]) == (2, 1, 3)
     assert row["limited_seconds"] >= 0

@@ -14,9 +14,8 @@ import polars as pl
 import pytest
 
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_REJECTS, KALSHI_SERIES
-from bellwether.venues.http.page import VenuePage
+from bellwether.venues.http.page import MalformedBody, VenuePage, decode_json
 from bellwether.venues.kalshi.wire import STATUSES, extract_nested_markets, parse_candles, parse_events, parse_series
-from bellwether.venues.wire.json_decoding import MalformedBody, decode_json
 from bellwether.venues.wire.rejects import ParsedRecords
 from tests.unit.venues.wire_objects import DAY, EVENT, FETCHED, ORIGIN, SERIES, candle, market, read, reject, row
 
@@ -74,7 +73,7 @@ def candle_page(answer: dict[str, Any], request: str = "GET /markets/candlestick
 
 def candles(*items: Any) -> ParsedRecords:
     answer = {"markets": [{"market_ticker": "T", "candlesticks": list(items)}]}
-    return parse_candles([candle_page(answer)], day=DAY, period_minutes=60)
+    return parse_candles([candle_page(answer)], day=DAY)
 
 
 def test_an_event_has_every_field_under_its_own_name():
@@ -122,7 +121,7 @@ def test_a_historical_candle_without_suffixes_reads_like_the_live_one():
         yes_bid=quotes, yes_ask=quotes, price=plain, volume="12.50", open_interest="80.00", volume_fp=..., open_interest_fp=...
     )
     page = candle_page({"ticker": "T", "candlesticks": [historical]}, "GET /historical/markets/T/candlesticks")
-    found, live = parse_candles([page], day=DAY, period_minutes=60).rows, candles(candle()).rows
+    found, live = parse_candles([page], day=DAY).rows, candles(candle()).rows
     assert found.drop("source", "request").equals(live.drop("source", "request"))
     assert (found["source"].item(), live["source"].item()) == ("historical", "live")
 
@@ -155,9 +154,9 @@ def test_pages_of_candles_that_fit_are_parsed_at_once_with_the_same_rows():
             5,
         ),
     ]
-    together = parse_candles(pages, day=DAY, period_minutes=60)
+    together = parse_candles(pages, day=DAY)
     assert together.rejects.is_empty()
-    assert together.rows.equals(pl.concat(parse_candles([page], day=DAY, period_minutes=60).rows for page in pages))
+    assert together.rows.equals(pl.concat(parse_candles([page], day=DAY).rows for page in pages))
     assert together.rows["ticker"].to_list() == ["A", "A", "C", "D"]
 
 
@@ -281,8 +280,8 @@ def test_candles_that_do_not_fit_are_quarantined_and_not_parsed_with_other_pages
     fitting = candle_page({"ticker": "A", "candlesticks": [candle()]}, "GET /historical/markets/A/candlesticks")
     for candlesticks in ([candle(), candle()], [7], [candle(), candle(volume_fp="many")], [candle(end_period_ts="x")]):
         other = candle_page({"ticker": "B", "candlesticks": candlesticks}, "GET /historical/markets/B/candlesticks", 4)
-        together = parse_candles([fitting, other, fitting], day=DAY, period_minutes=60)
-        alone = [parse_candles([page], day=DAY, period_minutes=60) for page in (fitting, other, fitting)]
+        together = parse_candles([fitting, other, fitting], day=DAY)
+        alone = [parse_candles([page], day=DAY) for page in (fitting, other, fitting)]
         assert together.rows.equals(pl.concat(parsed.rows for parsed in alone))
         assert together.rejects.equals(pl.concat(parsed.rejects for parsed in alone))
 

@@ -158,7 +158,7 @@ async def test_a_caller_that_accepts_holes_gets_five_and_no_more():
         async def fetch(call: VenueCall, *, ordinal: int, pages: dict[Any, httpx.Response] = pages) -> VenuePage:
             return VenuePage(call.path, 200, datetime(2026, 3, 20, tzinfo=UTC), pages[dict(call.params).get("cursor")].content, ordinal)
 
-        walked = iterate_pages(Listing("/markets", (), "markets", "ticker"), fetch, holes=True)
+        walked = iterate_pages(Listing("/markets", (), "markets", "ticker"), fetch, pause=Naps(), holes=True)
         if holes > 5:
             with pytest.raises(VenueError, match="empty pages in a row whose cursors go on: 6"):
                 _ = [page async for page in walked]

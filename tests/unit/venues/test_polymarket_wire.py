@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.tables.raw import POLYMARKET_PRICES, POLYMARKET_REJECTS, POLYMARKET_WINNERS
-from bellwether.venues.http.page import VenuePage
+from bellwether.venues.http.page import VenuePage, decode_json
 from bellwether.venues.polymarket.clob_wire import parse_prices, parse_winners
 from bellwether.venues.polymarket.wire import parse_events
-from bellwether.venues.wire.json_decoding import decode_json
 from bellwether.venues.wire.rejects import ParsedRecords
 from tests.unit.venues.polymarket_objects import (
     DAY,
@@ -212,12 +211,11 @@ def test_a_price_keeps_its_digits_and_is_never_rounded_up_to_1():
     for text, price in {
         "0.9999989871426158": "0.9999989871426158",
         "0.99999999999999999999999999999999": "0.99999999999999999999",
-        "1e-7": "0.0000001",
         "0": "0",
     }.items():
         assert row(market(outcomePrices=json.dumps([text, "0.5"])))["outcome_prices"][0] == Decimal(price)
-    for text in ("1e999999999", "-1E+999999999", "1e-999999999", "0e999999999"):
-        assert reject(market(volume=text))[0] == "volume", "a number of a billion digits is not written out"
+    for text in ("1e-7", "1e999999999"):
+        assert reject(market(volume=text))[0] == "volume"
         assert reject(market(outcomePrices=json.dumps([text, "0"])))[0] == "outcomePrices"
     found = row(market(bestBid=0, bestAsk=1, lastTradePrice=0))
     assert [found[name] for name in ("best_bid", "best_ask", "last_trade_price")] == [None] * 3, "no quote and no trade"

@@ -37,7 +37,7 @@ def test_a_call_of_kalshi_reads_as_it_is_sent():
         kalshi.series().request,
         kalshi.historical_cutoff().request,
         kalshi.candles_batch(["A", "B"], DAY, NEXT).request,
-        kalshi.historical_candles("A/B", DAY, NEXT, period_minutes=1440).request,
+        kalshi.historical_candles("A/B", DAY, NEXT).request,
         kalshi.orderbooks(["A", "B.5"]).request,
         kalshi.trades(ticker="A", after=DAY).request,
     ] == [
@@ -50,7 +50,7 @@ def test_a_call_of_kalshi_reads_as_it_is_sent():
         "GET /series",
         "GET /historical/cutoff",
         f"GET /markets/candlesticks?market_tickers=A,B&{between}&period_interval=60",
-        f"GET /historical/markets/A%2FB/candlesticks?{between}&period_interval=1440",
+        f"GET /historical/markets/A%2FB/candlesticks?{between}&period_interval=60",
         "GET /markets/orderbooks?tickers=A&tickers=B.5",
         "GET /markets/trades?ticker=A&min_ts=1773446400&limit=1000",
     ]

@@ -87,7 +87,7 @@ def text_of(answer: Any) -> bytes:
 
 def read_candles(answer: Any) -> ParsedRecords:
     page = VenuePage("GET /markets/candlesticks?market_tickers=T", 200, ORIGIN.fetched_at, text_of(answer))
-    return kalshi.parse_candles([page], day=DAY, period_minutes=60)
+    return kalshi.parse_candles([page], day=DAY)
 
 
 def read_prices(answer: Any) -> ParsedRecords:
