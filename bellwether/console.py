@@ -298,12 +298,6 @@ class Progress(Protocol):
         Yields the function to call with the number of parts just finished. Stages may be nested.
         """
 
-    def plan(self, seconds: Mapping[str, float]) -> AbstractContextManager[Callable[[str], None]]:
-        """Show stages that follow one another until the block ends. Yields the function that begins the stage with a given name.
-
-        seconds: durations of all stages on some machine; the finished stages show how much slower or faster this machine is.
-        """
-
 
 class Silent:
     """Progress that shows nothing."""
@@ -315,10 +309,6 @@ class Silent:
     def stage(self, name: str, total: int) -> AbstractContextManager[Advance]:
         """Show nothing."""
         return nullcontext(lambda parts: None)
-
-    def plan(self, seconds: Mapping[str, float]) -> AbstractContextManager[Callable[[str], None]]:
-        """Show nothing."""
-        return nullcontext(lambda name: None)
 
 
 @dataclass
@@ -339,40 +329,15 @@ class _Stage:
         return visible(f"{self.name}: {self.done} of {self.total}{f', about {_span(left)} left' if left else ''}")
 
 
-class _Plan:
-    """Stages that follow one another, with their expected durations."""
-
-    def __init__(self, seconds: Mapping[str, float], clock: Callable[[], float]) -> None:
-        self.seconds, self.clock = dict(seconds), clock
-        self.names = list(seconds)
-        self.number, self.began, self.begun = 0, clock(), clock()
-
-    def begin(self, name: str) -> None:
-        self.number, self.begun = self.names.index(name), self.clock()
-
-    def remaining(self) -> float:
-        """Return the estimated seconds until the last stage ends.
-        Expected durations are scaled by the pace of the finished stages, or of the present one if slower.
-        """
-        now, expected = self.clock(), list(self.seconds.values())
-        finished, current = sum(expected[: self.number]), expected[self.number]
-        pace = max((self.begun - self.began) / finished if finished else 1.0, (now - self.begun) / current)
-        return pace * sum(expected[self.number :]) - (now - self.begun)
-
-    def __str__(self) -> str:
-        left = f", about {_span(seconds)} left" if (seconds := self.remaining()) >= 1 else ""
-        return visible(f"stage {self.number + 1} of {len(self.names)} ({self.names[self.number]}){left}")
-
-
 class Lines:
-    """Progress as lines of text, at most one per `interval` seconds. The start of a planned stage and the end of a long stage are always written.
+    """Progress as lines of text, at most one per `interval` seconds. The end of a long stage is always written.
 
     now: monotonic clock, in seconds.
     """
 
     def __init__(self, stream: IO[str], *, interval: float = INTERVAL, now: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._interval, self._now = stream, interval, now
-        self._stages: list[_Stage | _Plan] = []
+        self._stages: list[_Stage] = []
         self._activity, self._since = "", now()
         self._due = now() + PATIENCE
         self._lock = threading.RLock()
@@ -393,35 +358,15 @@ class Lines:
                 stage.advance(parts)
                 self.tick()
 
-        with self._listed(stage):
-            yield advance
-        if (seconds := self._now() - stage.began) >= PATIENCE and stage.done == total:
-            self._write(f"{name}: {total} of {total} in {_span(seconds)}")
-
-    @contextmanager
-    def plan(self, seconds: Mapping[str, float]) -> Iterator[Callable[[str], None]]:
-        """Include stages that follow one another in the lines until the block ends. Yields the function that begins a stage."""
-        plan = _Plan(seconds, self._now)
-
-        def begin(name: str) -> None:
-            with self._lock:
-                plan.begin(name)
-                self._activity = ""
-                self._write(str(plan), PATIENCE)
-
-        with self._listed(plan):
-            yield begin
-
-    @contextmanager
-    def _listed(self, stage: _Stage | _Plan) -> Iterator[None]:
-        """Include a stage in the lines until the block ends."""
         with self._lock:
             self._stages.append(stage)
         try:
-            yield
+            yield advance
         finally:
             with self._lock:
                 self._stages.remove(stage)
+        if (seconds := self._now() - stage.began) >= PATIENCE and stage.done == total:
+            self._write(f"{name}: {total} of {total} in {_span(seconds)}")
 
     def tick(self) -> None:
         """Write a line if one is due."""
@@ -431,10 +376,10 @@ class Lines:
                 duration = f", for {_span(now - self._since)}" if now - self._since >= self._interval else ""
                 self._write("; ".join([*map(str, self._stages), *([f"{self._activity}{duration}"] if self._activity else [])]))
 
-    def _write(self, line: str, pause: float | None = None) -> None:
-        """Write a line; the next is due after `pause` seconds, by default the interval."""
+    def _write(self, line: str) -> None:
+        """Write a line; the next is due after the interval."""
         with self._lock:
-            self._due = self._now() + (pause or self._interval)
+            self._due = self._now() + self._interval
             self._stream.write(f"{visible(line)}\n")
             self._stream.flush()
 
@@ -491,21 +436,6 @@ class _Live:
 
         try:
             yield advance
-        finally:
-            self._bars.remove_task(task)
-
-    @contextmanager
-    def plan(self, seconds: Mapping[str, float]) -> Iterator[Callable[[str], None]]:
-        """Show a bar for stages that follow one another until the block ends. Yields the function that begins a stage."""
-        plan = _Plan(seconds, time.monotonic)
-        task = self._bars.add_task("", total=len(seconds), line=plan)
-
-        def begin(name: str) -> None:
-            plan.begin(name)
-            self._bars.update(task, completed=plan.number)
-
-        try:
-            yield begin
         finally:
             self._bars.remove_task(task)
 

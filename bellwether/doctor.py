@@ -28,7 +28,7 @@ from bellwether.errors import BellwetherError, ConfigError, VenueError
 from bellwether.files import is_other_home
 from bellwether.forecasting import forecasters
 from bellwether.journal import Journal
-from bellwether.journal.schema import SCHEMA as JOURNAL
+from bellwether.journal.tables import SCHEMA as JOURNAL
 from bellwether.lake.catalog import SCHEMA as CATALOG
 from bellwether.lake.warehouse import publication_time, query
 from bellwether.models.providers import PROVIDERS, SANDBOX, Provider, is_well_formed, set_variable

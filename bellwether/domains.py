@@ -13,23 +13,20 @@ from typing import Any
 class Domain:
     """Subject area of the platform: its tables, rules and Dagster definitions.
 
-    name: of the domain. groups: asset groups with their descriptions, shown by `bellwether ui`. tables: modules, each with a tuple `TABLES` of
+    name: of the domain. tables: modules, each with a tuple `TABLES` of
     `bellwether.tables.Table`, from which definitions, warehouse, data dictionary and Dagster's column metadata follow. rules: module with
     `RULES` (rules by table name) and optionally `LAKE_CHECKS` (checks of the whole lake). definitions: module with `definitions(config)`, which
     returns the assets, jobs, schedules, sensors and resources as `dagster.Definitions`. partitions: dynamic partitions by name, each with the
-    function (`module:function`) that returns their keys. waiting: function (`module:function`) that returns the partitions that cannot be
-    materialized yet, with reasons. demo: function (`module:function`) of a `Runner` and a number of days that runs the domain's part of
+    function (`module:function`) that returns their keys. demo: function (`module:function`) of a `Runner` and a number of days that runs the domain's part of
     `bellwether demo`. It returns the result of each step that may fail without stopping the others, by name: None or the error. results:
     function (`module:function`) that prints the results of that part.
     """
 
     name: str
-    groups: Mapping[str, str]
     tables: tuple[str, ...] = ()
     rules: str = ""
     definitions: str = ""
     partitions: Mapping[str, str] = field(default_factory=dict)
-    waiting: str = ""
     demo: str = ""
     results: str = ""
 
@@ -50,30 +47,19 @@ def resolve_reference(reference: str) -> Any:
 
 VENUES = Domain(
     "venues",
-    groups={
-        "raw": "data of the venues, typed, one partition per UTC day; rejected objects, and statistics of pulls. "
-        "To pull days, launch the job `days`",
-        "clean": "markets of both venues with outcomes, and point-in-time prices",
-    },
     tables=("bellwether.tables.raw", "bellwether.tables.clean"),
     rules="bellwether.checks.venues",
-    definitions="assets.raw.definitions",
+    definitions="assets.raw.jobs",
     demo="assets.raw.runs:demo",
 )
 
 
 BENCHMARK = Domain(
     "benchmark",
-    groups={
-        "benchmark": "question sets, forecasts, scores and a leaderboard. Start with `benchmark/leaderboard`, whose figure is in its "
-        "latest materialization. To evaluate a model, materialize a partition of `benchmark/forecasts` (release and forecaster); "
-        "`bellwether models` lists models with a key"
-    },
     tables=("bellwether.tables.benchmark",),
     rules="bellwether.checks.benchmark",
-    definitions="assets.benchmark.definitions",
+    definitions="assets.benchmark.jobs",
     partitions={"release": "bellwether.questions:releases_here", "forecaster": "assets.benchmark.partitions:forecasters"},
-    waiting="bellwether.forecasting:without_key",
     demo="assets.benchmark.runs:demo",
     results="assets.benchmark.results:print_demo_leaderboard",
 )
@@ -81,10 +67,9 @@ BENCHMARK = Domain(
 
 REPLAY = Domain(
     "replay",
-    groups={"replay": "recorded episodes, results of agents in them, and their comparison (`replay/summary`)"},
     tables=("bellwether.tables.replay",),
     rules="bellwether.checks.replay",
-    definitions="assets.replay.definitions",
+    definitions="assets.replay.jobs",
     partitions={"agent": "bellwether.replay.registry:agents"},
     demo="assets.replay.runs:demo",
     results="assets.replay.runs:print_comparison",
@@ -93,12 +78,9 @@ REPLAY = Domain(
 
 ARENA = Domain(
     "arena",
-    groups={
-        "arena": "weekly cohorts of agents that bet paper money on open markets: decisions, trades, ledger, marks, scores (`arena/leaderboard`)"
-    },
     tables=("bellwether.tables.arena", "bellwether.tables.arena_rankings"),
     rules="bellwether.arena.checks",
-    definitions="assets.arena.definitions",
+    definitions="assets.arena.jobs",
     demo="assets.arena.runs:demo",
     results="assets.arena.queries:print_rankings",
 )
@@ -106,8 +88,7 @@ ARENA = Domain(
 
 WAREHOUSE = Domain(
     "warehouse",
-    groups={"summary": "the published DuckDB file, and the static site based on it"},
-    definitions="assets.summary.definitions",
+    definitions="assets.summary.jobs",
     demo="assets.summary.runs:demo",
 )
 

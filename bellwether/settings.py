@@ -278,11 +278,6 @@ class Settings(BaseSettings):
         return self.world_home / "restoring.txt"
 
     @property
-    def evaluations_path(self) -> Path:
-        """Folder with the options of each evaluation, which `bellwether evaluate --resume` reads. Local or in an object store."""
-        return self._place("evaluations")
-
-    @property
     def corpora_path(self) -> Path:
         """Folder of the corpora that models name by a relative path. Local or in an object store."""
         return self._place("corpora")

@@ -17,9 +17,6 @@ from bellwether.settings import Fleet, World, settings
 from bellwether.untrusted_text import visible
 from orchestration.run_session import print_summary, require_success, runner
 
-#: Rough seconds of the demo's stages in an empty home; the finished stages correct the speed.
-_DEMO_SECONDS = {"venues": 65.0, "benchmark": 40.0, "replay": 50.0, "arena": 25.0, "warehouse": 35.0}
-
 
 @click.command()
 @click.option("--days", default=90, show_default=True, type=click.IntRange(1, 2000), help="Days to pull, up to the sandbox's present day.")
@@ -35,10 +32,11 @@ def demo(days: int) -> None:
     ends: dict[str, BellwetherError | None] = {}
     stages = {domain.name: domain.demo for domain in DOMAINS if domain.demo}
     with runner() as work:
-        with work.progress.plan({name: _DEMO_SECONDS.get(name, 10.0) for name in stages}) as begin:
+        with work.progress.stage("demo", len(stages)) as advance:
             for name, run_stage in stages.items():
-                begin(name)
+                work.progress.say(name)
                 ends |= resolve_reference(run_stage)(work, days)
+                advance(1)
         require_success(ends)
     for domain in DOMAINS:
         if domain.results:
@@ -226,7 +224,7 @@ def backup(folder: Path) -> None:
 
     The 7 newest stay, and the last of each of 5 weeks and 12 months.
 
-    A backup has lake, journal, registry, submissions, recordings, episodes, trajectories and evaluations; other commands may run meanwhile.
+    A backup has lake, journal, registry, submissions, recordings, episodes and trajectories; other commands may run meanwhile.
     Reports, datasets, site and warehouse are left out: they can be rebuilt.
     """
     from bellwether.backup.backup import backup as back_up

@@ -98,7 +98,6 @@ def _find_new_version(name: str) -> str | None:
     cloup.option("--models", "first", multiple=True, metavar="NAME...", help="Models to evaluate; `bellwether models` lists them."),
     cloup.option("--release", help="Release to answer.  [default: the first of this world]"),
     cloup.option("--samples", type=click.IntRange(1), help="Number of questions, the first of the release.  [default: all]"),
-    cloup.option("--resume", is_flag=True, help="Continue the latest unfinished evaluation."),
     cloup.option("--dry-run", is_flag=True, help="Estimate calls and cost; send no request."),
 )
 @cloup.option_group(
@@ -112,7 +111,6 @@ def evaluate(
     more: tuple[str, ...],
     release: str | None,
     samples: int | None,
-    resume: bool,
     dry_run: bool,
     budget: Decimal | None,
     budget_per_model: Decimal | None,
@@ -126,29 +124,18 @@ def evaluate(
     from bellwether.models.client import Limits
 
     names = (*first, *more)
-    begun = evaluation.find_unfinished(names, release, samples) if resume else None
-    if begun is not None:
-        chosen = evaluation.plan_evaluation(begun.models, begun.release)
-    elif names:
-        chosen = evaluation.plan_evaluation(names, evaluation.release_name(release, samples))
-    else:
+    if not names:
         raise click.UsageError("name at least one model after --models; `bellwether models` lists them")
+    chosen = evaluation.plan_evaluation(names, evaluation.release_name(release, samples))
     if dry_run:
-        _show_estimates(evaluation.estimate_costs(chosen, begun))
+        _show_estimates(evaluation.estimate_costs(chosen))
         return
     evaluation.require_any_key(chosen.models)
     with runner(venues=False) as work:
         questions = runs.build_questions(work, chosen.release)
         evaluation.require_questions(chosen.release, questions)
-        if begun is not None:
-            begun.require_unchanged(questions)
-        whole, each = evaluation.resolve_limits(budget, budget_per_model, begun)
-        allowed = Limits(dollars=whole, dollars_per_model=each)
-        try:
-            ends = evaluation.evaluate(work, chosen, questions, begun, allowed)
-        except KeyboardInterrupt:
-            click.echo("\nAnswers are kept; `bellwether evaluate --resume` continues.", err=True)
-            raise
+        allowed = Limits(settings().budget if budget is None else budget, budget_per_model)
+        ends = evaluation.evaluate(work, chosen, questions, allowed)
     stopped = {name: str(end) for name, end in ends.items() if end is not None}
     print_leaderboards((chosen.release,))
     print_summary(work, stopped=stopped)

@@ -241,11 +241,6 @@ def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPar
     return requests
 
 
-def unavailable() -> dict[str, str]:
-    """Return the registered names that cannot be materialized yet, each with the reason."""
-    return {name: why for domain in DOMAINS if domain.waiting for name, why in resolve_reference(domain.waiting)().items()}
-
-
 #: Names of registered partitions, for users.
 _REGISTERED = ", ".join(name for domain in DOMAINS for name in domain.partitions)
 
@@ -259,9 +254,7 @@ def add_partitions(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.
     """Add a partition for each registered name that has none. If a registry cannot be read, the tick fails."""
     requests = registered_partitions(context.instance)
     if not requests:
-        lacking = unavailable()
-        marked = f". Not available yet: {', '.join(f'{name} ({why})' for name, why in lacking.items())}" if lacking else ""
-        return dg.SkipReason(f"all registered names ({_REGISTERED}) have partitions{marked}")
+        return dg.SkipReason(f"all registered names ({_REGISTERED}) have partitions")
     return dg.SensorResult(dynamic_partitions_requests=requests)
 
 

@@ -19,9 +19,9 @@ from orchestration.asset_declarations import complete_specs
 from orchestration.automation import SENSORS
 from orchestration.checks import OPERATIONS, build_checks, whole_lake
 from orchestration.orphaned_runs import kill_with_run
-from orchestration.progress import progress
 from orchestration.retention import PRUNE
 from orchestration.run_priority import AUTOMATIC
+from orchestration.steps import progress
 from resources import LakeIOManager, LakeResource, ModelsResource, WarehouseResource
 from resources.models import JournalResource
 from resources.reports import ReportsResource

@@ -9,13 +9,11 @@ import errno
 import os
 import re
 import sqlite3
-import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from hashlib import sha256
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import dagster as dg
 
@@ -27,7 +25,7 @@ from orchestration.run_priority import runs_at_once
 
 #: Name and module of the code location, and Dagster's name of its definitions.
 LOCATION, CODE, REPOSITORY = "bellwether", "orchestration.definitions", "__repository__"
-_FILE, _SWITCHES = "dagster.yaml", "schedules/schedules.db"
+_FILE = "dagster.yaml"
 _LOCK = "first-start.lock"
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 #: Advice after a failed write.
@@ -35,7 +33,6 @@ STORAGE_ADVICE = (
     "Stored results are complete. Free space, make the folder writable, or set BELLWETHER_HOME to another place; then repeat the command, which "
     "continues from there"
 )
-_MAGIC = b"SQLite format 3\x00"
 _DAMAGE = re.compile(r"file is not a database|malformed|no such (table|column)|dagster instance migrate")
 _SQLITE_ERRORS = ("disk is full", "readonly database", "unable to open database file", "disk I/O error")
 
@@ -54,7 +51,7 @@ def prepare(config: Settings) -> Path:
     settings, and the databases are in Postgres.
 
     Raises:
-        ConfigError: another version of Bellwether made the home, or settings of the fleet are missing.
+        ConfigError: another version of Bellwether made the home, Dagster cannot open its path, or settings of the fleet are missing.
         BellwetherError: the home cannot be written.
     """
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
@@ -62,11 +59,13 @@ def prepare(config: Settings) -> Path:
     # One planned event per table and run. An event per partition takes 10 ms of CPU each.
     os.environ.setdefault("DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS", "true")
     home = Path(os.environ.setdefault("DAGSTER_HOME", str(config.dagster_home)))
+    if "?" in str(home) or unquote(str(home)) != str(home):
+        raise ConfigError(
+            f"opening {home}: Dagster takes ? and %20 in a path for parts of a URL; set BELLWETHER_HOME to a path without them"
+        )
     require_whole_home(config)
     with storage_errors(home):
         _create_folder(home)
-        home = _readable_path(home)
-        os.environ["DAGSTER_HOME"] = str(home)
         if is_other_home(home):
             raise ConfigError(f"opening {home}: another version of Bellwether made it; set BELLWETHER_HOME to a new folder")
         if config.fleet is not None:
@@ -75,24 +74,7 @@ def prepare(config: Settings) -> Path:
         if not ((home / HOME_MARKER).exists() and (home / _FILE).exists()):
             with locked(home / _LOCK):
                 _create_databases(home)
-        _require_databases(home)
     return home
-
-
-def _readable_path(home: Path) -> Path:
-    """Return a path under which Dagster can open its home: its storage takes `?` and `%20` for parts of a URL, so that such a path needs a link.
-
-    Raises `ConfigError` if another user or program has made another link.
-    """
-    text = str(home)
-    if "?" not in text and unquote(text) == text:
-        return home
-    link = Path(tempfile.gettempdir()) / f"bellwether-{os.getuid()}-{sha256(text.encode()).hexdigest()[:16]}"
-    with suppress(FileExistsError):
-        link.symlink_to(home)
-    if not link.is_symlink() or link.lstat().st_uid != os.getuid() or link.readlink() != home:
-        raise ConfigError(f"opening {home}: {link} is not a link to it; remove it, or set BELLWETHER_HOME to a path without ? and %")
-    return link
 
 
 def _prepare_fleet(config: Settings, home: Path) -> None:
@@ -141,43 +123,15 @@ def storage_errors(home: Path) -> Iterator[None]:
     except BellwetherError:
         raise
     except Exception as error:
-        if (damaged := _damaged_database(error, home)) is not None:
-            raise _damage_error(damaged, home) from error
+        if any(isinstance(cause, sqlite3.DatabaseError | dg.DagsterError) and _DAMAGE.search(str(cause)) for cause in _causes(error)):
+            raise BellwetherError(
+                f"opening {home}: a database of Dagster is damaged. Move the folder away and repeat the command, which creates a new one. Lake, "
+                "journal and results are not affected; the UI loses its runs and shows partitions as missing until they are materialized"
+            ) from error
         cause = _storage_error(error)
         if cause is None:
             raise
         raise BellwetherError(f"writing below {home.parent}: {cause}. {STORAGE_ADVICE}") from error
-
-
-def _damage_error(database: Path, home: Path) -> BellwetherError:
-    return BellwetherError(
-        f"opening {database}: Dagster's database is damaged. Move the folder {home} away and repeat the command, which creates a new one. Lake, "
-        "journal and results are not affected; the UI loses its runs and shows partitions as missing until they are materialized"
-    )
-
-
-def _require_databases(home: Path) -> None:
-    """Raise `BellwetherError` if a database file of Dagster is not an SQLite file."""
-    for path in (home / _SWITCHES, home / "history" / "runs.db", home / "event_log.db", home / "history" / "runs" / "index.db"):
-        if path.is_file():
-            with path.open("rb") as file:
-                if file.read(len(_MAGIC)) != _MAGIC:
-                    raise _damage_error(path, home)
-
-
-def _damaged_database(error: BaseException, home: Path) -> Path | None:
-    """Return the damaged database of Dagster that caused `error`; None if no database did."""
-    if not any(isinstance(cause, sqlite3.DatabaseError | dg.DagsterError) and _DAMAGE.search(str(cause)) for cause in _causes(error)):
-        return None
-    return next((path for path in sorted(home.rglob("*.db")) if not (path.stat().st_size and _is_sound(path))), home)
-
-
-def _is_sound(database: Path) -> bool:
-    try:
-        with closing(sqlite3.connect(f"file:{quote(str(database))}?mode=ro", uri=True)) as connection:
-            return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
-    except sqlite3.DatabaseError:
-        return False
 
 
 def is_storage_message(text: str) -> bool:

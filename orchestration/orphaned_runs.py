@@ -10,13 +10,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import secrets
-import shlex
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
 
@@ -54,11 +51,9 @@ class ProcessLock:
         self._file, self.held = _lock_file(self._path, wait=name is None)
         if name is None:
             self.tags = {TAG: self.name}
-            self.write(shlex.join(["bellwether", *sys.argv[1:]]))
 
     def write(self, note: str) -> None:
-        """Replace the text in the lock's file, which other processes read."""
-        os.ftruncate(self._file, 0)
+        """Write a text into the lock's file, which other processes read."""
         os.pwrite(self._file, note.encode(), 0)
 
     @property
@@ -134,13 +129,6 @@ def running_commands(instance: dg.DagsterInstance) -> list[str]:
     if not has_local_runs(instance):
         return [run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED, tags={LAUNCHED_BY: COMMAND}))]
     return sorted(path.name for path in _folder(instance).iterdir() if path.name != UI and not _is_free(path))
-
-
-def command_line(instance: dg.DagsterInstance, name: str) -> str:
-    """Return the command line of a running command; empty if the command has ended. name: of the command's lock."""
-    with suppress(FileNotFoundError):
-        return (_folder(instance) / name).read_text()
-    return ""
 
 
 def ui_note(instance: dg.DagsterInstance) -> str | None:

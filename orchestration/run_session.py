@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from bellwether.console import console, shown
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import World, settings
-from bellwether.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from orchestration.runner import Runner
@@ -46,7 +45,6 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
     _freeze_objects()
     with storage_errors(settings().dagster_home), dg.DagsterInstance.get() as instance, _interrupt_on_sigterm(), shown() as progress:
         work = Runner(defs, instance, progress)
-        _print_processes(work)
         try:
             yield work
         except KeyboardInterrupt:
@@ -58,22 +56,6 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
             raise
         finally:
             work.close()
-
-
-def _print_processes(work: Runner) -> None:
-    """Print which other commands are running."""
-    from orchestration.orphaned_runs import command_line, running_commands
-
-    others = [name for name in running_commands(work.instance) if name != work.process.name]
-    if others and settings().fleet is not None:
-        sys.stderr.write(f"Runs of commands are in progress in the fleet ({', '.join(others)}); see {settings().ui.rstrip('/')}/runs.\n")
-    elif others:
-        numbers = [name.partition("-")[0] for name in others]
-        names = [f"{one_line(command_line(work.instance, name), 80) or 'a command'} (process {name.partition('-')[0]})" for name in others]
-        sys.stderr.write(
-            f"Already running in {settings().world_home}: {', '.join(names)}. Both commands continue, and steps that use the same venue take turns. "
-            f"Ctrl-C stops this one, `kill {' '.join(numbers)}` the other; what they have stored is kept.\n"
-        )
 
 
 @contextmanager

@@ -25,10 +25,9 @@ from orchestration.automation import asset_recipe, registered_partitions
 from orchestration.home import LOCATION, REPOSITORY, STORAGE_ADVICE, is_storage_message
 from orchestration.orphaned_runs import STOPPED, ProcessLock, end_orphans
 from orchestration.partitions import PARTITION, group_keys, keys_from_tags, range_tags, to_key
-from orchestration.progress import listener
 from orchestration.run_priority import COMMAND, LAUNCHED_BY
 from orchestration.run_submission import Submission, cancel, follow, submit_backfill, submit_run
-from orchestration.steps import causes, failure_reason, failure_reasons
+from orchestration.steps import causes, failure_reason, failure_reasons, listener
 from resources import LakeResource, ModelsResource
 from resources.models import PAID_BY
 from resources.venues import STOPPED as BY_SIGNAL

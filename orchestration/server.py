@@ -14,24 +14,22 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from textwrap import wrap
 from threading import Thread
 from typing import IO
 
 import dagster as dg
 
 from bellwether.database import AdvisoryLock
-from bellwether.domains import DOMAINS
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
 from bellwether.formatting import counted
 from bellwether.settings import Settings
 from orchestration.fleet import daemon_lock, end_lost_starts
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
-from orchestration.orphaned_runs import UI, ProcessLock, end_orphans, is_running, requeue_runs, ui_note
+from orchestration.orphaned_runs import UI, ProcessLock, end_orphans, requeue_runs, ui_note
 from orchestration.site_server import HOST, open_site_server
 
 _POLL_SECONDS = 0.2
@@ -55,86 +53,82 @@ def serve(config: Settings, port: int, say: Callable[[str], None], host: str = H
     Raises `ConfigError` when another UI serves this world or fleet, or the port is taken.
     """
     home = prepare(config)
-    if config.fleet is not None:
-        return _serve_fleet(config, home, dagster_command(port, write_workspace(home), host), say)
-    with storage_errors(home), dg.DagsterInstance.get() as instance:
-        process = ProcessLock(instance, UI)
-        if not process.held:
-            raise ConfigError(f"bellwether ui: another UI already serves this world ({config.world_home}){_describe_ui(instance)}")
-        try:
-            if _is_listening(port):
-                raise ConfigError(f"bellwether ui: port {port} is taken by another program; choose another one with --port")
-            end_orphans(instance, of_ui=True)
-            with _serve_site(config.site_path) as site:
-                environment = {"BELLWETHER_SITE_URL": config.site_url or site}
-                code = _run_dagster(home, port, process, say, alarms=config.alarms_path, environment=environment)
-            if code == 0:
-                queued = requeue_runs(instance)
-                runs = f"{counted(len(queued), 'run')} in progress: queued for the next start. " if queued else ""
-                say(f"Stopped. {runs}Stored results are kept.")
-            return code
-        finally:
-            process.close()
-
-
-def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[str], None]) -> int:
-    """Run a fleet's UI and its only daemon until a signal arrives or Dagster ends. Workers execute the runs, which continue when the UI stops."""
-    lock = daemon_lock(config)
-    if not lock.acquire(wait=False):
-        raise ConfigError("bellwether ui: another one serves this fleet; a second daemon would launch runs twice")
-    say(f"Starting the UI and the daemon of the fleet; their log is {home / 'ui.log'}")
-    try:
-        with _catch_signals() as stopped, _rotate_log(home).open("w") as out:
-            server = _start(call, out, keep=lock.file, DAGSTER_WEBSERVER_DB_POOL_RECYCLE=_POOL_SECONDS)
-            with _watchdog(server), dg.DagsterInstance.get() as instance:
+    with storage_errors(home), dg.DagsterInstance.get() as instance, closing(_take_lock(config, instance)) as lock:
+        if _is_listening(port):
+            raise ConfigError(f"bellwether ui: port {port} is taken by another program; choose another one with --port")
+        end_orphans(instance, of_ui=True)
+        say(f"Starting Dagster's UI and daemon; their log is {home / 'ui.log'}")
+        with _serve_site(config) as site, _catch_signals() as stopped, _rotate_log(home).open("w") as out:
+            server = _start(dagster_command(port, write_workspace(home), host), out, lock.file, BELLWETHER_SITE_URL=site)
+            with _watchdog(server):
                 try:
-                    _wait_fleet(server, lock, stopped, instance, config.heartbeat)
+                    _wait(server, stopped, lock, instance=instance, config=config, port=port, say=say)
                 finally:
-                    ended = server.poll()
-                    _end(server, patience=_PATIENCE_SECONDS)
-    finally:
-        lock.close()
-    if ended is None:
-        say("Stopped. Workers finish their runs; queued runs are launched when a UI starts again.")
+                    code = server.poll()
+                    # After SIGTERM Dagster would record the runs of this machine as failed. Those of a fleet continue.
+                    _end(server, patience=0 if config.fleet is None else _PATIENCE_SECONDS)
+        if code is not None:
+            log = (home / "ui.log").read_text(errors="replace").splitlines()
+            say("\n".join(["Dagster ended; the last lines of its log:", *log[-10:]]))
+            return code or 1
+        queued = requeue_runs(instance)
+        runs = f"{counted(len(queued), 'run')} in progress: queued for the next start. " if queued else ""
+        say(f"Stopped. {runs}{'Stored results are kept.' if config.fleet is None else 'Workers finish their runs.'}")
         return 0
-    return _report_end(ended, home / "ui.log", say)
 
 
-def _wait_fleet(
-    server: subprocess.Popen[bytes], lock: AdvisoryLock, stopped: Callable[[], bool], instance: dg.DagsterInstance, heartbeat: int
+def _take_lock(config: Settings, instance: dg.DagsterInstance) -> ProcessLock | AdvisoryLock:
+    """Return the lock of the only UI of this home, or of the only daemon of a fleet. Raises `ConfigError` if another process has it."""
+    if config.fleet is not None:
+        daemon = daemon_lock(config)
+        if not daemon.acquire(wait=False):
+            raise ConfigError("bellwether ui: another one serves this fleet; a second daemon would launch runs twice")
+        return daemon
+    process = ProcessLock(instance, UI)
+    if not process.held:
+        where = f" at {note}" if (note := ui_note(instance)) else ""
+        process.close()
+        raise ConfigError(f"bellwether ui: another UI already serves this world ({config.world_home}){where}")
+    return process
+
+
+def _wait(
+    server: subprocess.Popen[bytes],
+    stopped: Callable[[], bool],
+    lock: ProcessLock | AdvisoryLock,
+    *,
+    instance: dg.DagsterInstance,
+    config: Settings,
+    port: int,
+    say: Callable[[str], None],
 ) -> None:
-    """Wait until Dagster ends or a signal arrives, and end the runs of lost workers that have not started. heartbeat: seconds between checks.
+    """Wait until Dagster ends or a signal arrives, and print when the UI is ready. In a fleet, end the runs of lost workers that have not started.
 
-    Raises `ConfigError` if the connection to Postgres was lost and another UI has taken the daemon's lock.
+    Raises `ConfigError` if the connection to a fleet's Postgres was lost and another UI has taken the daemon's lock.
     """
-    checked = time.monotonic()
+    is_ready, checked = False, time.monotonic()
     while server.poll() is None and not stopped():
         time.sleep(_POLL_SECONDS)
-        if time.monotonic() - checked < heartbeat:
-            continue
-        checked = time.monotonic()
-        try:
-            if held := lock.acquire(wait=False):
-                end_lost_starts(instance)
-        except Exception as error:  # Postgres or the broker may be restarting
-            logging.getLogger(__name__).warning("checking the fleet: %s", error)
-        else:
-            if not held:
-                raise ConfigError("bellwether ui: the connection to Postgres was lost, and another UI serves this fleet now")
+        if not is_ready and _is_listening(port):
+            is_ready = True
+            if isinstance(lock, ProcessLock):
+                lock.write(f"http://{HOST}:{port} (process {os.getpid()})")
+            say(f"Ready: http://{HOST}:{port}. Ctrl-C stops it.")
+        if isinstance(lock, AdvisoryLock) and time.monotonic() - checked >= config.heartbeat:
+            checked = time.monotonic()
+            _check_fleet(lock, instance)
 
 
-def _announce_ui(process: ProcessLock, port: int, dagster: int) -> None:
-    """Write into the UI's lock where the UI is. dagster: process id of `dagster dev`."""
-    process.write(json.dumps({"port": port, "ui": os.getpid(), "dagster": dagster}))
-
-
-def _describe_ui(instance: dg.DagsterInstance) -> str:
-    """Describe the address of this home's UI and how to stop it; empty if no UI is ready."""
-    note = json.loads(ui_note(instance) or "{}")
-    if not note:
-        return ""
-    stop = f"kill {note['ui']}" if is_running(note["ui"]) else f"kill -- -{note['dagster']}"
-    return f" at http://{HOST}:{note['port']}; to stop it: {stop}"
+def _check_fleet(lock: AdvisoryLock, instance: dg.DagsterInstance) -> None:
+    """End the runs of lost workers that have not started. Raises `ConfigError` if another UI has taken the daemon's lock."""
+    try:
+        if is_held := lock.acquire(wait=False):
+            end_lost_starts(instance)
+    except Exception as error:  # Postgres or the broker may be restarting
+        logging.getLogger(__name__).warning("checking the fleet: %s", error)
+    else:
+        if not is_held:
+            raise ConfigError("bellwether ui: the connection to Postgres was lost, and another UI serves this fleet now")
 
 
 def _is_listening(port: int) -> bool:
@@ -142,16 +136,6 @@ def _is_listening(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1.0)
         return probe.connect_ex((HOST, port)) == 0
-
-
-def describe_groups(port: int) -> str:
-    """Return a text that describes the asset groups, with links to their pages in the UI. port: of the UI."""
-    lines = []
-    for domain in DOMAINS:
-        for group, text in domain.groups.items():
-            page = f"http://{HOST}:{port}/locations/{LOCATION}/asset-groups/{group}"
-            lines += [f"  {group}: {page}", *wrap(text.replace("`", ""), 96, initial_indent="    ", subsequent_indent="    ")]
-    return "\n".join(["What it shows:", *lines, "Automation updates derived tables; runs that you launch have priority."])
 
 
 def dagster_command(port: int, workspace: Path, host: str = HOST) -> list[str]:
@@ -179,38 +163,13 @@ def write_workspace(home: Path) -> Path:
     return target
 
 
-def _run_dagster(
-    home: Path, port: int, process: ProcessLock, say: Callable[[str], None], *, alarms: Path, environment: Mapping[str, str]
-) -> int:
-    """Run Dagster until it ends or a signal arrives. Returns the exit code, 0 after a signal. Dagster's output goes to `ui.log`.
-
-    alarms: file whose new lines are printed. environment: additional environment variables.
-    """
-    say(f"Starting Dagster's UI and daemon; their log is {home / 'ui.log'}")
-    read_alarms = _line_reader(alarms)
-    with _catch_signals() as stopped, _rotate_log(home).open("w") as out:
-        server = _start(dagster_command(port, write_workspace(home)), out, keep=process.file, **environment)
-        ready = False
-        try:
-            while server.poll() is None and not stopped():
-                if not ready and _is_listening(port):
-                    ready = True
-                    _announce_ui(process, port, server.pid)
-                    say(describe_groups(port))
-                    say(f"Ready: http://{HOST}:{port}. Ctrl-C stops it; runs in progress continue at the next start.")
-                if text := read_alarms():
-                    say(text)
-                time.sleep(_POLL_SECONDS)
-        finally:
-            ended = server.poll()
-            _end(server)
-    return 0 if ended is None else _report_end(ended, home / "ui.log", say)
-
-
 @contextmanager
-def _serve_site(folder: Path) -> Iterator[str]:
-    """Serve the static site on a free port of this machine. Yields the address."""
-    with open_site_server(folder) as server:
+def _serve_site(config: Settings) -> Iterator[str]:
+    """Serve the static site on a free port of this machine, unless it has a public address or this is a fleet. Yields the address."""
+    if config.site_url or config.fleet is not None:
+        yield config.site_url or ""
+        return
+    with open_site_server(config.site_path) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield f"http://{HOST}:{server.server_port}"
@@ -226,7 +185,7 @@ def _rotate_log(home: Path) -> Path:
     return log
 
 
-def _start(call: list[str], out: IO[str], *, keep: int, **environment: str) -> subprocess.Popen[bytes]:
+def _start(call: list[str], out: IO[str], keep: int, **environment: str) -> subprocess.Popen[bytes]:
     """Start Dagster in a session of its own. keep: file descriptor of a lock that Dagster inherits. environment: additional variables."""
     return subprocess.Popen(  # noqa: S603
         call,
@@ -235,7 +194,7 @@ def _start(call: list[str], out: IO[str], *, keep: int, **environment: str) -> s
         stdout=out,
         stderr=subprocess.STDOUT,
         # Steps must not import modules of the working directory.
-        env={**os.environ, "PYTHONSAFEPATH": "1", **environment},
+        env={**os.environ, "PYTHONSAFEPATH": "1", "DAGSTER_WEBSERVER_DB_POOL_RECYCLE": _POOL_SECONDS, **environment},
     )
 
 
@@ -250,10 +209,8 @@ def _watchdog(server: subprocess.Popen[bytes]) -> Iterator[None]:
         watchdog.communicate()
 
 
-def _end(server: subprocess.Popen[bytes], patience: float = 0) -> None:
-    """Kill Dagster's processes by SIGKILL, since after SIGTERM Dagster would record its runs as failed. patience: seconds that SIGINT has to end
-    Dagster first.
-    """
+def _end(server: subprocess.Popen[bytes], patience: float) -> None:
+    """Kill Dagster's processes by SIGKILL. patience: seconds that SIGINT has to end Dagster first."""
     if patience and server.poll() is None:
         server.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
@@ -261,27 +218,6 @@ def _end(server: subprocess.Popen[bytes], patience: float = 0) -> None:
     with suppress(ProcessLookupError):
         os.killpg(server.pid, signal.SIGKILL)
     server.wait()
-
-
-def _report_end(code: int, log: Path, say: Callable[[str], None]) -> int:
-    say("\n".join(["Dagster ended; the last lines of its log:", *log.read_text(errors="replace").splitlines()[-10:]]))
-    return code or 1
-
-
-def _line_reader(path: Path) -> Callable[[], str]:
-    """Return a function that returns the complete lines appended to a text file since its last call. The file may be missing at first."""
-    position = path.stat().st_size if path.exists() else 0
-
-    def read_lines() -> str:
-        nonlocal position
-        with suppress(FileNotFoundError), path.open("rb") as file:
-            file.seek(position)
-            lines, end, _ = file.read().rpartition(b"\n")
-            position += len(lines + end)
-            return lines.decode(errors="replace")
-        return ""
-
-    return read_lines
 
 
 @contextmanager

@@ -1,8 +1,13 @@
-"""Steps that make several partitions, and the reasons why steps failed."""
+"""Steps that make several partitions, the reasons why steps failed, and the lines that steps show as progress of a command.
+
+Concept: https://docs.dagster.io/guides/log-debug/logging/custom-logging
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import dagster as dg
@@ -13,7 +18,6 @@ from bellwether.errors import BellwetherError, VenueError
 from bellwether.venues.http.retry import RefusedError
 from orchestration.asset_declarations import key
 from orchestration.partitions import partition_keys
-from orchestration.progress import report
 from resources.io_manager import LakeIOManager, Unchanged
 from resources.venues import STOPPED
 
@@ -136,3 +140,38 @@ def _is_final(error: Exception) -> bool:
 
 def _is_stopped(error: Exception) -> bool:
     return isinstance(error, dg.Failure) and error.description == STOPPED
+
+
+# --- progress -------------------------------------------------------------------------------------------------------------
+
+#: Receives every line that a step logs; set by the command line.
+listener: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
+
+
+class _ProgressHandler(logging.Handler):
+    """Log handler that passes the lines of steps to `listener`."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        receive = listener.get()
+        meta = getattr(record, "dagster_meta", None) or {}
+        line = str(meta.get("orig_message") or record.getMessage())
+        # Skipped steps follow from a failure, which is reported itself.
+        if receive is not None and not meta.get("dagster_event") and not line.startswith("Dependencies for step "):
+            receive(line)
+
+
+def _make_logger(init_context: dg.InitLoggerContext) -> logging.Logger:
+    logger = logging.Logger("bellwether.console", level=logging.INFO)
+    logger.addHandler(_ProgressHandler())
+    return logger
+
+
+#: Logger of the runs of the command line.
+progress = dg.LoggerDefinition(_make_logger, description="Lines logged by steps, for the progress of the command line.")
+
+
+def report(line: str) -> None:
+    """Pass a line to the command's `listener`, without writing it to the log of the run."""
+    receive = listener.get()
+    if receive is not None:
+        receive(line)

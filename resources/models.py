@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field, PrivateAttr
@@ -57,11 +57,11 @@ def payer(run: dg.DagsterRun) -> str:
     return run.tags.get(BACKFILL) or run.tags.get(PAID_BY) or run.root_run_id or run.run_id
 
 
-def limits(dollars: float | None, **others: Any) -> "Limits":
-    """Create the limits on a run's model calls. dollars: budget (None: BELLWETHER_BUDGET). others: further fields of `Limits`."""
+def limits(dollars: float | None, dollars_per_model: Decimal | None = None) -> "Limits":
+    """Create the limits on a run's model calls. dollars: budget (None: BELLWETHER_BUDGET). dollars_per_model: of each model."""
     from bellwether.models.client import Limits
 
-    return Limits(dollars=settings().budget if dollars is None else Decimal(str(dollars)), **others)
+    return Limits(settings().budget if dollars is None else Decimal(str(dollars)), dollars_per_model)
 
 
 class ModelsResource(dg.ConfigurableResource):

@@ -21,8 +21,16 @@ from bellwether.tables import table
 from bellwether.tables.arena_rankings import INPUTS
 from orchestration.asset_declarations import FOLLOW_INPUTS, key
 from orchestration.partitions import DAY, DAYS_PER_RUN, ONE_RUN, partition_keys
-from orchestration.progress import report
-from orchestration.steps import PartitionRows, StepOutput, make_each, require_blocking, step_failure, yield_materializations, yield_outputs
+from orchestration.steps import (
+    PartitionRows,
+    StepOutput,
+    make_each,
+    report,
+    require_blocking,
+    step_failure,
+    yield_materializations,
+    yield_outputs,
+)
 from resources import LakeIOManager
 from resources.arena import ArenaResource
 from resources.models import payer

@@ -10,13 +10,14 @@ from time import sleep
 
 import dagster as dg
 
+from assets.arena import assets
 from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES, RANKING_TABLES
 from assets.arena.partitions import WEEK
 from bellwether.arena.identity import week_of, week_start
 from bellwether.arena.lifecycle import decision_deadline, is_start_allowed
 from bellwether.errors import BellwetherError
 from bellwether.lake.staleness import Staleness
-from bellwether.settings import settings
+from bellwether.settings import Settings, settings
 from orchestration.asset_declarations import key, select
 from orchestration.automation import asset_recipe
 from orchestration.orphaned_runs import is_in_progress
@@ -183,3 +184,14 @@ def mark_positions(context: dg.ScheduleEvaluationContext, arena: ArenaResource) 
 JOBS = (WEEKS, EVIDENCE, AGENTS, MARKS, MARKS_NOW, BOOKS)
 SCHEDULES = (make_decisions, mark_positions, update_books)
 SENSORS = (poll_markets, reconstruct_marks)
+
+
+def definitions(config: Settings) -> dg.Definitions:
+    """Build the assets, jobs, schedules, sensors and resources of the arena."""
+    return dg.Definitions(
+        assets=dg.load_assets_from_modules([assets]),
+        jobs=JOBS,
+        schedules=SCHEDULES,
+        sensors=SENSORS,
+        resources={"arena": ArenaResource.of(config)},
+    )

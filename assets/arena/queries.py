@@ -75,7 +75,7 @@ def open_lake() -> Lake:
 
 def require_answers(weeks: list[date]) -> None:
     """Raise `BellwetherError` if failed model calls or an exhausted budget keep decisions of these weeks from being made."""
-    from bellwether.journal.budget import ADVICE  # SQLAlchemy: 0.2 s
+    from bellwether.journal.journal import ADVICE  # SQLAlchemy: 0.2 s
 
     open_ones = (pl.col("state") == DecisionState.OPEN.value) & pl.col("reason").str.contains(ADVICE, literal=True)
     waiting = open_table_reader(None)(DECISIONS).filter(

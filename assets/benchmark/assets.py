@@ -56,12 +56,6 @@ class ForecastConfig(dg.Config):
     """Budget of one model in dollars, where several runs share a budget."""
     paid_by: str | None = None
     """Name of a budget that several runs share. When left out, the runs of a backfill and the retries of a run share one."""
-    concurrency: int | None = None
-    """Maximum of concurrent calls, in addition to the model's own limit."""
-    requests_per_minute: int | None = None
-    """Maximum of requests per minute, in addition to the model's own limit."""
-    tokens_per_minute: int | None = None
-    """Maximum of tokens per minute, in addition to the model's own limit."""
 
 
 def _split_pair(name: str) -> tuple[str, str]:
@@ -158,8 +152,7 @@ def forecasts(
 
 def _limits(config: ForecastConfig) -> "Limits":
     of_model = None if config.dollars_per_model is None else Decimal(str(config.dollars_per_model))
-    rates = config.model_dump(include={"concurrency", "requests_per_minute", "tokens_per_minute"}, exclude_none=True)
-    return limits(config.dollars, dollars_per_model=of_model, **rates)
+    return limits(config.dollars, of_model)
 
 
 def _forecast_counts(frame: pl.DataFrame) -> dict[str, int | float | str]:

@@ -6,13 +6,13 @@ Dagster is imported inside functions: `bellwether evaluate --dry-run` and wrong 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -22,7 +22,7 @@ from bellwether.console import Advance
 from bellwether.console import Progress as Shown
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.elicitation_run import describe_estimate
-from bellwether.forecasting.evaluation import Evaluation, Evaluations, evaluate_models
+from bellwether.forecasting.evaluation import evaluate_models
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
 from bellwether.lake import Lake
@@ -49,21 +49,6 @@ class EvaluationPlan:
     named: list[str]
     forecasters: dict[str, Forecaster]
     models: list[LanguageModel]
-
-
-def find_unfinished(names: Sequence[str], release: str | None, samples: int | None) -> Evaluation:
-    """Find the latest unfinished evaluation, to resume it. release: only evaluations of this release (default: of any).
-
-    Raises `ConfigError` if no evaluation is unfinished, or if `names` are not its models.
-    """
-    evaluation = _evaluations().read_unfinished(release_name(release, samples) if release or samples else None)
-    if names and set(names) != set(evaluation.models):
-        raise ConfigError(f"resuming {evaluation.run}: it evaluates {', '.join(evaluation.models)}; name the same models, or none")
-    return evaluation
-
-
-def _evaluations() -> Any:
-    return Evaluations(settings().evaluations_path)
 
 
 def release_name(release: str | None, samples: int | None) -> str:
@@ -112,12 +97,6 @@ def require_any_key(models: Sequence[LanguageModel]) -> None:
         sys.stderr.write(f"Warning: {name} cannot be asked ({key}); the other models are.\n")
 
 
-def resolve_limits(dollars: Decimal | None, per_model: Decimal | None, begun: Evaluation | None) -> tuple[Decimal, Decimal | None]:
-    """Return the budgets of all models together and of each model: as given, else of the resumed evaluation, else of the settings."""
-    defaults = (settings().budget, None) if begun is None else (begun.dollars, begun.dollars_per_model)
-    return defaults[0] if dollars is None else dollars, defaults[1] if per_model is None else per_model
-
-
 def require_questions(release: str, questions: pl.DataFrame) -> None:
     """Raise `ConfigError` if a release has no questions. questions: rows of benchmark/questions."""
     if questions.is_empty():
@@ -126,46 +105,33 @@ def require_questions(release: str, questions: pl.DataFrame) -> None:
         )
 
 
-def estimate_costs(chosen: EvaluationPlan, begun: Evaluation | None) -> list[dict[str, Any]]:
-    """Estimate calls, tokens and cost of each model. begun: evaluation to resume. If the release is not stored, its questions are built in memory."""
+def estimate_costs(chosen: EvaluationPlan) -> list[dict[str, Any]]:
+    """Estimate calls, tokens and cost of each model. If the release is not stored, its questions are built in memory."""
     questions = draw(Lake.of(settings()), chosen.release)
     require_questions(chosen.release, questions)
-    if begun is not None:
-        begun.require_unchanged(questions)
     with Journal.of(settings()) as journal:
         return [{"model": model.name, **describe_estimate(model.model, questions, journal)} for model in chosen.models]
 
 
-def evaluate(
-    work: Runner, chosen: EvaluationPlan, questions: pl.DataFrame, begun: Evaluation | None, limits: Limits
-) -> dict[str, BellwetherError | None]:
-    """Send the calls of all models concurrently, then score their answers from the journal.
-
-    begun: evaluation to resume. Returns None or the error of each forecaster.
-    """
+def evaluate(work: Runner, chosen: EvaluationPlan, questions: pl.DataFrame, limits: Limits) -> dict[str, BellwetherError | None]:
+    """Send the calls of all models concurrently, then score their answers from the journal. Returns None or the error of each forecaster."""
     from assets.benchmark.runs import evaluate_release
     from assets.summary.runs import publish
 
-    assert limits.dollars is not None
-    evaluation = begun or _evaluations().begin(Evaluation.of(chosen.release, chosen.named, limits.dollars, questions, datetime.now(UTC)))
-    evaluation = replace(evaluation, dollars=limits.dollars, dollars_per_model=limits.dollars_per_model)
-    _evaluations().store(evaluation)
+    run = f"evaluate-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
     # In a fleet the runs send the requests, divided among the workers; the journal that all share pays for each once.
-    ends = _send_calls(work, chosen.models, questions, evaluation.run, limits) if chosen.models and settings().fleet is None else {}
+    ends = _send_calls(work, chosen.models, questions, run, limits) if chosen.models and settings().fleet is None else {}
     answered = [name for name in chosen.forecasters if ends.get(name) is None]
     ends |= evaluate_release(
-        work, chosen.release, answered, repeated=[model.name for model in chosen.models], config=_run_config(limits, paid_by=evaluation.run)
+        work, chosen.release, answered, repeated=[model.name for model in chosen.models], config=_run_config(limits, paid_by=run)
     )
     publish(work)
-    if not any(ends.values()):
-        _evaluations().finish(evaluation)
     return ends
 
 
 def _run_config(limits: Limits, *, paid_by: str) -> dict[str, Any]:
     """Return the configuration of benchmark/forecasts with these limits. paid_by: name of the budget that all runs of the evaluation share."""
-    values = {name: float(value) if isinstance(value, Decimal) else value for name, value in asdict(limits).items() if value is not None}
-    return {**values, "paid_by": paid_by}
+    return {**{name: float(dollars) for name, dollars in asdict(limits).items() if dollars is not None}, "paid_by": paid_by}
 
 
 def _send_calls(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dagster as dg
 
+from assets.benchmark import assets
+from bellwether.settings import Settings
 from orchestration.asset_declarations import select
 
 #: The question set of a release.
@@ -41,3 +43,8 @@ REPORT = dg.define_asset_job("report", select("benchmark/report"), description="
 EXPORT = dg.define_asset_job("export", select("benchmark/export"), description="Write a release as a dataset folder for Hugging Face.")
 
 JOBS = (QUESTIONS, RESOLVE, EVALUATE, SCORE, RANK, AUDIT, ANALYSE, REPORT, EXPORT)
+
+
+def definitions(config: Settings) -> dg.Definitions:
+    """Build the assets and jobs of the benchmark."""
+    return dg.Definitions(assets=dg.load_assets_from_modules([assets]), jobs=JOBS)

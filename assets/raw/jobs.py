@@ -11,11 +11,13 @@ from datetime import date, timedelta
 import dagster as dg
 import polars as pl
 
+from assets.clean import assets as clean
 from assets.clean.assets import CLEAN_TABLES
+from assets.raw import assets as raw
 from assets.raw.assets import ARCHIVE_TABLES, DAY_TABLES, RECORDING, RECORDING_TABLES, SERIES_TABLES
 from bellwether.errors import LakeError
 from bellwether.recordings.recording import RecordingStatus
-from bellwether.settings import Venue, settings
+from bellwether.settings import Settings, Venue, settings
 from bellwether.tables import table
 from bellwether.tables.raw import KALSHI_PULLS, KALSHI_SERIES, POLYMARKET_PULLS
 from bellwether.tables.schema import WEEKLY
@@ -27,6 +29,7 @@ from orchestration.partitions import DAY
 from orchestration.run_priority import AUTOMATIC
 from resources import LakeResource
 from resources.recordings import RecordingsResource
+from resources.venues import KalshiVenue, PolymarketVenue, WorldResource
 
 #: The list of series, which belongs to no day.
 SERIES = dg.define_asset_job("series", select(*SERIES_TABLES), description="Pull the list of series.")
@@ -166,3 +169,22 @@ def import_recordings(
     if not runs and not new:
         return dg.SkipReason("the lake has every finished recording")
     return dg.SensorResult(run_requests=runs, dynamic_partitions_requests=[RECORDING.build_add_request(new)] if new else [])
+
+
+def definitions(config: Settings) -> dg.Definitions:
+    """Build the assets, jobs, schedules, sensors and resources of the venues."""
+    world = WorldResource.of(config)
+    sample = {"candle_days": config.candle_days, "candle_markets": config.candle_markets}
+    return dg.Definitions(
+        assets=dg.load_assets_from_modules([raw, clean]),
+        jobs=JOBS,
+        schedules=(pull_days, pull_series),
+        sensors=(import_recordings,),
+        resources={
+            "recordings": RecordingsResource(path=str(config.recordings_path)),
+            "kalshi": KalshiVenue(
+                world=world, asked=Venue.KALSHI in config.venues, tokens_per_second=config.kalshi_tokens_per_second, **sample
+            ),
+            "polymarket": PolymarketVenue(world=world, asked=Venue.POLYMARKET in config.venues, **sample),
+        },
+    )

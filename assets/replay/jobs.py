@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import dagster as dg
 
+from assets.replay import assets
 from assets.replay.assets import BACKTEST_TABLES
 from assets.replay.partitions import EPISODE
+from bellwether.settings import Settings
 from orchestration.asset_declarations import select
 from orchestration.automation import find_missing
 from orchestration.run_priority import AUTOMATIC
 from resources import LakeResource
-from resources.recordings import RecordingsResource
+from resources.recordings import EpisodesResource, RecordingsResource
 
 #: An episode of a recording.
 EPISODES = dg.define_asset_job(
@@ -50,4 +52,14 @@ def build_episodes(
     return dg.SensorResult(
         run_requests=[dg.RunRequest(run_key=f"{name}@{sources}", partition_key=name, tags=AUTOMATIC) for name, sources in due.items()],
         dynamic_partitions_requests=[EPISODE.build_add_request(new)] if new else [],
+    )
+
+
+def definitions(config: Settings) -> dg.Definitions:
+    """Build the assets, jobs, the sensor and the store of episodes of a world."""
+    return dg.Definitions(
+        assets=dg.load_assets_from_modules([assets]),
+        jobs=JOBS,
+        sensors=(build_episodes,),
+        resources={"store": EpisodesResource(path=str(config.episodes_path))},
     )

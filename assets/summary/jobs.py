@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
+from assets.summary import assets
 from bellwether.errors import LakeError
 from bellwether.lake.warehouse import publication_time, tables_written_since
-from bellwether.settings import settings
+from bellwether.settings import Settings, settings
 from orchestration.asset_declarations import select
 from orchestration.orphaned_runs import is_in_progress, running_commands
 from orchestration.run_priority import AUTOMATIC
@@ -119,3 +120,13 @@ def _wait_reason(instance: dg.DagsterInstance, job: str, published: datetime | N
     if running_commands(instance) and _is_recent(published):
         return "a command is running and publishes its results; remaining changes follow when it ends, or once an hour"
     return None
+
+
+def definitions(config: Settings) -> dg.Definitions:
+    """Build the assets, jobs, schedule and sensors of the warehouse."""
+    return dg.Definitions(
+        assets=dg.load_assets_from_modules([assets]),
+        jobs=[PUBLISH, SITE, DATA_DOCS],
+        schedules=[validate_warehouse],
+        sensors=[publish_warehouse, build_site],
+    )

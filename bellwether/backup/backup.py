@@ -18,7 +18,7 @@ from bellwether.database import DatabaseSchema, convert_driver_error, open_read_
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_folder, checksum, require_whole_home
 from bellwether.journal.journal import Journal, require_no_answers
-from bellwether.journal.schema import SCHEMA as JOURNAL_SCHEMA
+from bellwether.journal.tables import SCHEMA as JOURNAL_SCHEMA
 from bellwether.lake import Lake
 from bellwether.lake.catalog import SCHEMA as CATALOG_SCHEMA
 from bellwether.lake.storage import TEMPORARY
@@ -43,7 +43,6 @@ def folders(config: Settings) -> dict[str, Path]:
         RECORDINGS: config.recordings_path,
         "episodes": config.episodes_path,
         "trajectories": config.trajectories_path,
-        "evaluations": config.evaluations_path,
     }
     for name, place in copied.items():
         if is_stored(place):

@@ -22,7 +22,7 @@ from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.forecasting.prompt import Message, messages, prompt_hash, repair
 from bellwether.forecasting.tools import Sources, Tools, open_sources, tool_instructions
 from bellwether.journal import CostSource, Journal, Outcome, Scope
-from bellwether.journal.rows import sum_known
+from bellwether.journal.tables import sum_known
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, build_request, journal_model_name
 from bellwether.models.model import Model
 from bellwether.models.prices import estimate

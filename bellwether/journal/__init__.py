@@ -11,11 +11,23 @@ from typing import TYPE_CHECKING
 from bellwether.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from bellwether.journal.attempts import Attempt, InFlight
-    from bellwether.journal.budget import Budget, BudgetExceeded, Scope, Spending
-    from bellwether.journal.journal import Journal
-    from bellwether.journal.request import CallKey, Request
-    from bellwether.journal.values import Answered, Busy, CallStatus, CostSource, Failed, Full, Outcome, Reply, State, Usage
+    from bellwether.journal.export import Spending
+    from bellwether.journal.journal import Attempt, BudgetExceeded, InFlight, Journal
+    from bellwether.journal.tables import Budget, Scope
+    from bellwether.journal.values import (
+        Answered,
+        Busy,
+        CallKey,
+        CallStatus,
+        CostSource,
+        Failed,
+        Full,
+        Outcome,
+        Reply,
+        Request,
+        State,
+        Usage,
+    )
 
 __all__ = [
     "Answered",
@@ -40,11 +52,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "attempts": ("Attempt", "InFlight"),
-    "budget": ("Budget", "BudgetExceeded", "Scope", "Spending"),
-    "values": ("Answered", "Busy", "CallStatus", "CostSource", "Failed", "Full", "Outcome", "Reply", "State", "Usage"),
-    "request": ("CallKey", "Request"),
-    "journal": ("Journal",),
+    "export": ("Spending",),
+    "journal": ("Attempt", "BudgetExceeded", "InFlight", "Journal"),
+    "tables": ("Budget", "Scope"),
+    "values": (
+        "Answered",
+        "Busy",
+        "CallKey",
+        "CallStatus",
+        "CostSource",
+        "Failed",
+        "Full",
+        "Outcome",
+        "Reply",
+        "Request",
+        "State",
+        "Usage",
+    ),
 }
 
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""Contents of the journal outside its database: its tables and totals as Polars frames, and its answers as JSON lines, which another journal imports.
+"""Contents of the journal outside its database: spending, tables and totals as Polars frames, and answers as JSON lines, which another journal imports.
 
 A line is a JSON object with the call, the attempt that answered it, and the response, whose body is in base64 and whose SHA-256 is checked.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,14 +16,12 @@ import polars as pl
 import sqlalchemy as sa
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from bellwether.database import Transaction
+from bellwether.database import Transaction, Utc
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
-from bellwether.journal import rows
-from bellwether.journal.budget import Scope, spending_columns, spending_parameters, sum_column
-from bellwether.journal.request import Request
-from bellwether.journal.schema import Utc, attempts, calls, records, reopenings, responses
-from bellwether.journal.values import CostSource, Outcome, State
+from bellwether.journal import tables
+from bellwether.journal.tables import Scope, attempts, calls, records, reopenings, responses, scope_conditions
+from bellwether.journal.values import CostSource, Outcome, Request, State
 
 _DTYPES: dict[type, pl.DataType] = {
     Utc: pl.Datetime("us", "UTC"),
@@ -32,6 +32,66 @@ _DTYPES: dict[type, pl.DataType] = {
 #: Columns that only matter while an attempt begins.
 _WITHHELD = ("token", "leased_until")
 _GROUPS = ("purpose", "model", "scope", "run", "outcome")
+
+
+#: Time for which an attempt without a known cost stays reserved; its charge is on the provider's account by then.
+RESERVED_FOR = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Costs of the attempts in a scope, in integer micro-dollars.
+
+    Attributes:
+        spent: sum of the known costs.
+        reserved: estimates of attempts without a known cost, in progress or ended, that began less than `RESERVED_FOR` ago.
+        unknown: number of ended attempts without a known cost.
+        uncounted: number of attempts with neither a cost nor an estimate, which no budget counts.
+        in_flight: number of attempts in progress, whose cost may turn out lower than what they reserve.
+    """
+
+    spent: int
+    reserved: int
+    unknown: int
+    uncounted: int
+    in_flight: int
+
+    @property
+    def committed(self) -> int:
+        """Micro-dollars that count against a budget: known costs, and estimates for attempts without a known cost."""
+        return self.spent + self.reserved
+
+
+def spending_columns() -> dict[str, sa.ColumnElement[int]]:
+    """Return SQL expressions that sum `attempts` into the fields of `Spending`. Bind the parameters of `spending_parameters`."""
+    cost, estimate = attempts.c.cost_microdollars, attempts.c.estimate_microdollars
+    reserved = sa.and_(cost.is_(None), estimate.is_not(None), attempts.c.started_at > sa.bindparam("reserved_since"))
+    unknown = sa.and_(cost.is_(None), attempts.c.outcome.is_not(None))
+    return {
+        "spent": sum_column(cost),
+        "reserved": sum_column(sa.case((reserved, estimate))),
+        "unknown": sum_column(sa.case((unknown, 1))),
+        "uncounted": sum_column(sa.case((sa.and_(cost.is_(None), estimate.is_(None)), 1))),
+        "in_flight": sum_column(sa.case((sa.and_(attempts.c.outcome.is_(None), attempts.c.leased_until > sa.bindparam("now")), 1))),
+    }
+
+
+def spending_parameters(transaction: Transaction) -> dict[str, Any]:
+    """Return the values of the parameters in `spending_columns` at the current time."""
+    now = transaction.now()
+    return {"reserved_since": now - RESERVED_FOR, "now": now}
+
+
+def sum_column(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    """Return the SQL sum of a column as an integer; NULLs are ignored."""
+    return sa.cast(sa.func.coalesce(sa.func.sum(column), 0), sa.BigInteger)
+
+
+def read_spending(transaction: Transaction, of: Scope) -> Spending:
+    """Return the known costs and the reserved estimates of the attempts in a scope."""
+    columns = (column.label(name) for name, column in spending_columns().items())
+    row = transaction.row(sa.select(*columns).where(*scope_conditions(of.filters)), of.parameters | spending_parameters(transaction))
+    return Spending(**row._mapping)
 
 
 def export_tables(transaction: Transaction) -> dict[str, pl.DataFrame]:
@@ -58,7 +118,7 @@ def summarize_usage(transaction: Transaction, by: tuple[str, ...], of: Scope) ->
         **{name: sum_column(attempts.c[name]) for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")},
         **spending_columns(),
     }
-    statement = sa.select(*groups, *(column.label(name) for name, column in totals.items())).where(*of.conditions())
+    statement = sa.select(*groups, *(column.label(name) for name, column in totals.items())).where(*scope_conditions(of.filters))
     found = transaction.rows(
         statement.group_by(*groups).order_by(*groups) if groups else statement, of.parameters | spending_parameters(transaction)
     )
@@ -157,19 +217,19 @@ def _import_line(transaction: Transaction, text: str, where: str) -> bool:
     if stored is not None:
         _require_same(line, _Line.model_validate(_to_fields(stored)), where)
         return False
-    call = rows.lock_call(transaction, line.key)
+    call = tables.lock_call(transaction, line.key)
     identity = {name: getattr(request, name) for name in ("key", "model", "purpose", "scope")}
     if call is None:
         state = {"state": State.OPEN.value, "created_at": line.started_at}
-        rows.add_call(transaction, {**identity, "sample": request.sample, "request": line.request, **state})
-    number = len(rows.read_attempts(transaction, line.key)) + 1
+        tables.add_call(transaction, {**identity, "sample": request.sample, "request": line.request, **state})
+    number = len(tables.read_attempts(transaction, line.key)) + 1
     fields = line.model_dump()
     ended = {"outcome": Outcome.OK.value, "expires_at": line.ended_at, "leased_until": line.ended_at, "holder": "import", "token": ""}
-    rows.add_attempt(transaction, {**identity, "number": number, **{name: fields[name] for name in _ATTEMPT}, **ended})
+    tables.add_attempt(transaction, {**identity, "number": number, **{name: fields[name] for name in _ATTEMPT}, **ended})
     response = {**{name: fields[name] for name in _RESPONSE}, "body": body, "stored_at": line.ended_at}
     transaction.change(responses.insert(), {"key": line.key, "number": number, **response})
     finished = {"state": State.ANSWERED.value, "answer": number, "finished_at": line.ended_at}
-    rows.change_call(transaction, line.key, **finished, outcome=Outcome.OK.value, reason=None)
+    tables.change_call(transaction, line.key, **finished, outcome=Outcome.OK.value, reason=None)
     return True
 
 
@@ -187,7 +247,7 @@ def _parse_line(text: str, where: str) -> tuple[_Line, Request, bytes]:
         raise ConfigError(f"{where}: this is no answer ({error!r:.80}); give a file of `bellwether journal export`") from None
     if (request.key, request.text) != (line.key, line.request):
         raise ConfigError(f"{where}: key is {line.key!r:.80}, but the request has {request.key}; the line was changed")
-    sha256 = rows.hash_response(body, line.content, line.reasoning, line.finish_reason)
+    sha256 = tables.hash_response(body, line.content, line.reasoning, line.finish_reason)
     if sha256 != line.sha256:
         raise ConfigError(f"{where}: sha256 is {line.sha256!r:.80}, but the response has {sha256}; the line was changed")
     if (line.cost_microdollars is None) != (line.cost_source is None):

@@ -19,8 +19,7 @@ import sqlalchemy as sa
 from bellwether.concurrency import in_thread
 from bellwether.database import Database, Transaction
 from bellwether.errors import BellwetherError
-from bellwether.journal.attempts import LEASE
-from bellwether.journal.schema import leases, rates
+from bellwether.journal.tables import LEASE, leases, rates
 
 log = logging.getLogger(__name__)
 

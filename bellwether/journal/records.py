@@ -11,8 +11,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from bellwether.database import Transaction
 from bellwether.journal.journal import Journal
-from bellwether.journal.request import Request
-from bellwether.journal.schema import records
+from bellwether.journal.tables import records
+from bellwether.journal.values import Request
 
 _find = sa.select(records.c.body).where(records.c.key == sa.bindparam("k"))
 _insert = {

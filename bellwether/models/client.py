@@ -39,7 +39,7 @@ from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
 from bellwether.models.prices import compute_max_cost
 from bellwether.models.response import AttemptResult, Ending, Message, NextStep, ToolCall, decide_next_step, parse_ending, read_reply
-from bellwether.models.scheduler import Limits, ModelStats, Rates, Retry, RetryCounter, Scheduler, Stopped
+from bellwether.models.scheduler import Limits, ModelStats, Retry, RetryCounter, Scheduler, Stopped
 from bellwether.models.transport import ModelCall, ProviderWire, Wire
 
 __all__ = ["Answer", "Limits", "ModelClient", "ModelStats", "NoAnswer", "Retry", "Stopped", "build_request", "journal_model_name"]
@@ -183,7 +183,7 @@ class ModelClient:
         journal: where calls are claimed, recorded and answered.
         endpoint: returns address and key of a model; its `ConfigError` stops the model.
         run: name under which spending is counted, including earlier runs of this name.
-        limits: of the run. retry: bounds of retries.
+        limits: budgets of the run. retry: bounds of retries.
         wire: sends calls; by default `bellwether.models.transport`.
         most_cost: maximum cost of a call in micro-dollars, None if unknown; that of `bellwether.models.prices` by default.
         sleep, now, seed: for tests: a coroutine that waits, seconds of a monotonic clock, and the seed of the jitter.
@@ -222,7 +222,6 @@ class ModelClient:
 
     async def __aenter__(self) -> Self:
         self._one_ended = asyncio.Event()
-        self._run_rates = Rates(self._journal.limits, f"run {self._run}", self._limits)
         self._stack = AsyncExitStack()
         if self._wire is None:
             self._wire = ProviderWire()
@@ -313,8 +312,7 @@ class ModelClient:
         """Return the limits and state of a model's calls, created at its first call."""
         scheduler = self._schedulers.get(model.name)
         if scheduler is None:
-            limits = (self._run_rates, self._journal.limits)
-            scheduler = Scheduler(model, *limits, retry=self._retry, rng=self._rng, now=self._now, sleep=self._sleep)
+            scheduler = Scheduler(model, self._journal.limits, retry=self._retry, rng=self._rng, now=self._now, sleep=self._sleep)
             self._schedulers[model.name] = scheduler
             if self._is_interrupted:
                 scheduler.stop("interrupted", _BY_THE_USER)
@@ -448,7 +446,7 @@ class ModelClient:
                 run=self._run,
                 estimate=call.estimate,
                 budgets=call.budgets,
-                in_flight=InFlight(model.name, model.concurrency, self._limits.concurrency),
+                in_flight=InFlight(model.name, model.concurrency),
             )
         )
         try:

@@ -43,27 +43,14 @@ _ADVICE: dict[Kind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits on all calls of a run together. The limits of each model are in the registry. None means no limit.
-
-    Attributes:
-        concurrency: maximum number of concurrent calls.
-        requests_per_minute, tokens_per_minute: tokens count prompt and answer.
-        dollars, dollars_per_model: hard stops; the maximum cost of attempts in progress counts as spent.
-
-    Raises `ConfigError` for an invalid limit.
+    """Budgets of all calls of a run together, and of those of each model: hard stops, for which the maximum cost of attempts in progress counts
+    as spent. None means no limit. Raises `ConfigError` for an invalid budget.
     """
 
-    concurrency: int | None = None
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
     dollars: Decimal | None = None
     dollars_per_model: Decimal | None = None
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "requests_per_minute", "tokens_per_minute"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ConfigError(f"limits of a run: {name} is {value!r}; give a whole number from 1, or leave it out")
         for name in ("dollars", "dollars_per_model"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, Decimal) and value.is_finite() and value >= 0):
@@ -190,12 +177,15 @@ class RetryCounter:
 
 
 class Rate:
-    """Limit in units per minute, as a bucket that all processes share. burst: units that can be taken at once; default those of a minute."""
+    """Limit in units per minute, as a bucket that all processes share. burst: units that can be taken at once; default those of a minute.
+
+    is_limited: False without a limit, so that `take` returns at once.
+    """
 
     def __init__(self, buckets: SharedLimits, name: str, per_minute: int | None, burst: int | None = None) -> None:
         self._size = float(burst or per_minute or 0)
         self._bucket = buckets.limiter(name, self._size, 60.0 * self._size / per_minute) if per_minute else None
-        self._owed = 0.0
+        self.is_limited, self._owed = self._bucket is not None, 0.0
 
     async def take(self, amount: float) -> None:
         """Wait until `amount` units are available, and take them. If they exceed the bucket's size, the next calls wait for the rest."""
@@ -211,24 +201,6 @@ class Rate:
         self._owed += by
 
 
-class Rates:
-    """Requests and tokens per minute of a model or a run. are_limited: whether either has a limit."""
-
-    def __init__(self, buckets: SharedLimits, name: str, of: Model | Limits) -> None:
-        self._requests = Rate(buckets, f"{name} requests", of.requests_per_minute, burst=1)
-        self._tokens = Rate(buckets, f"{name} tokens", of.tokens_per_minute)
-        self.are_limited = of.requests_per_minute is not None or of.tokens_per_minute is not None
-
-    async def take(self, tokens: float) -> None:
-        """Wait until a request with this number of tokens may be sent."""
-        await self._requests.take(1)
-        await self._tokens.take(tokens)
-
-    def correct(self, by: float) -> None:
-        """Make the next call wait for `by` more tokens: the actual minus the expected ones of an earlier call."""
-        self._tokens.correct(by)
-
-
 class Scheduler:
     """Limits and state that all calls of one model share.
 
@@ -237,7 +209,7 @@ class Scheduler:
     multiplicative decrease (D.-M. Chiu, R. Jain, "Analysis of the Increase and Decrease Algorithms", Computer Networks and ISDN Systems 17, 1989).
 
     Attributes:
-        model: the model. run: rates shared with other models. buckets: of rates, shared by all processes.
+        model: the model. buckets: of rates, shared by all processes.
         retry: bounds of retries.
         rng: random generator of the jitter.
         now, sleep: seconds of a monotonic clock, and a coroutine that waits.
@@ -249,7 +221,6 @@ class Scheduler:
     def __init__(
         self,
         model: Model,
-        run: Rates,
         buckets: SharedLimits,
         *,
         retry: Retry,
@@ -262,7 +233,8 @@ class Scheduler:
         self.look_up, self.turn = asyncio.Lock(), asyncio.Lock()
         self.in_flight = 0
         self.stats = ModelStats()
-        self._rates = (Rates(buckets, f"model {model.name}", model), run)
+        self._requests = Rate(buckets, f"model {model.name} requests", model.requests_per_minute, burst=1)
+        self._tokens = Rate(buckets, f"model {model.name} tokens", model.tokens_per_minute)
         self._width = float(model.concurrency)
         self._retry, self._rng, self._now, self._sleep = retry, rng, now, sleep
         self._stop: Stopped | None = None
@@ -291,10 +263,10 @@ class Scheduler:
         return Stopped(self._stop.model, self._stop.kind, self._stop.reason)
 
     async def take_rates(self, tokens: float) -> None:
-        """Wait until the rates of model and run allow a request with this number of tokens. Raises `Stopped`."""
-        for rates in self._rates:
-            if rates.are_limited:
-                await self.wait_for(rates.take(tokens))
+        """Wait until the rates of the model allow a request with this number of tokens. Raises `Stopped`."""
+        for rate, amount in ((self._requests, 1.0), (self._tokens, tokens)):
+            if rate.is_limited:
+                await self.wait_for(rate.take(amount))
                 self.check()
 
     async def wait_out_pause(self) -> None:
@@ -362,8 +334,7 @@ class Scheduler:
         if usage.prompt_tokens is None or usage.completion_tokens is None:
             return
         used = usage.prompt_tokens + usage.completion_tokens
-        for rates in self._rates:
-            rates.correct(used - tokens)
+        self._tokens.correct(used - tokens)
         average = used if self._average is None else self._average
         self._average = average + (used - average) / min(self.stats.asked + 1, _MEMORY)
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from bellwether.doctor import _arena, _guarded
 from bellwether.errors import BellwetherError
-from bellwether.journal.budget import ADVICE
+from bellwether.journal.journal import ADVICE
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
 from bellwether.settings import settings

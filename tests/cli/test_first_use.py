@@ -98,7 +98,6 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written() -> None:
         (("evaluate",), 2, "name at least one model", {}),
         (("evaluate", "--models", "sandbox-calibrated", "--budget", "much"), 2, "is not an amount of dollars", {}),
         (("evaluate", "--models", "sandbox-calibrated", "--release", "sandbox-1999"), 1, "no release is called 'sandbox-1999'", {}),
-        (("evaluate", "--resume"), 1, "no unfinished evaluation", {}),
         (("evaluate", "--models", "sandbox-calibrated"), 1, "cannot be asked in the world live", {"BELLWETHER_WORLD": "live"}),
     )
     for words, code, text, variables in cases:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -27,8 +28,13 @@ from tests.unit.publish.rows import questions
 pytestmark = [pytest.mark.fleet, pytest.mark.nightly, pytest.mark.timeout(1200)]
 PATIENCE = 300.0
 #: The first questions of a release, which automation never runs.
-RELEASE, MODEL = "sandbox-2026@30", "sandbox-noisy"
-SLOWLY = {"requests_per_minute": 30, "concurrency": 1}
+RELEASE, MODEL = "sandbox-2026@30", "slowly"
+SLOWLY = f"""[{MODEL}]
+model = "sandbox/noisy"
+worlds = ["sandbox"]
+requests_per_minute = 30
+concurrency = 1
+"""
 ANSWERS = "SELECT key, count(*) FROM attempts WHERE outcome = 'ok' GROUP BY key"
 RETRIES = "SELECT r.status FROM runs r JOIN run_tags t USING (run_id) WHERE t.key = 'dagster/parent_run_id' AND t.value = %s"
 SLOTS = "SELECT run_id FROM concurrency_slots WHERE concurrency_key = 'warehouse' AND run_id IS NOT NULL"
@@ -36,9 +42,10 @@ STATUS = "SELECT status FROM runs WHERE run_id = %s"
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    (tmp_path / "models.toml").write_text(SLOWLY)
     try:
-        with Fleet(workers=1, changes={"BELLWETHER_WORKERS": "2"}, apart=True) as running:
+        with Fleet(workers=1, changes={"BELLWETHER_WORKERS": "2", "BELLWETHER_REGISTRY": str(tmp_path)}, apart=True) as running:
             yield running
     except Unavailable as reason:
         pytest.skip(str(reason))
@@ -89,7 +96,7 @@ def test_runs_of_a_killed_worker_end_on_another_within_two_minutes_and_ask_nothi
 
     with sampled(fleet) as lake, psycopg.connect(fleet.postgres.url) as connection:
         pair = to_key(table("benchmark/forecasts"), (RELEASE, MODEL))
-        evaluation = submit("evaluate", run_config={"ops": {"benchmark__forecasts": {"config": SLOWLY}}}, tags={"dagster/partition": pair})
+        evaluation = submit("evaluate", run_config={}, tags={"dagster/partition": pair})
         wait_until(lambda: rows(fleet, ANSWERS), "the model has answered", PATIENCE)
         connection.execute("SELECT number FROM partitions FOR UPDATE")  # a publication waits here, because it records the check of files
         submit("publish", run_config={})

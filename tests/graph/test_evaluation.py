@@ -22,13 +22,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assets.benchmark import evaluation, runs
-from assets.benchmark.evaluation import _send_calls, resolve_limits
+from assets.benchmark.evaluation import _send_calls
 from assets.benchmark.runs import forecast_and_publish
 from bellwether import forecasting
 from bellwether.console import Silent
 from bellwether.errors import BellwetherError
 from bellwether.forecasting import forecaster
-from bellwether.forecasting.evaluation import Evaluation
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
 from bellwether.lake.warehouse import query
@@ -75,7 +74,7 @@ class Calls:
 
     def send(self, *names: str, run: str = "run", dollars: str = "100", per_model: str | None = None) -> dict[str, BellwetherError | None]:
         models: Sequence[Any] = [forecaster(name) for name in names]
-        limits = Limits(dollars=Decimal(dollars), dollars_per_model=None if per_model is None else Decimal(per_model), concurrency=2)
+        limits = Limits(dollars=Decimal(dollars), dollars_per_model=None if per_model is None else Decimal(per_model))
         return _send_calls(self.work, models, self.questions, run, limits)
 
     @property
@@ -159,14 +158,6 @@ def test_models_that_stop_keep_what_they_paid_for_and_stop_no_other(calls: Calls
     assert not [name for name, error in ends.items() if KEY in str(error)]
 
 
-def test_a_resumed_evaluation_keeps_its_budgets_unless_others_are_given() -> None:
-    one, two = Decimal("0.1"), Decimal(2)
-    begun = Evaluation("evaluate-20261101T120000Z", "r", ("a",), two, {}, dollars_per_model=one)
-    assert resolve_limits(None, None, begun) == (two, one)
-    assert resolve_limits(one, two, begun) == (one, two)
-    assert resolve_limits(None, None, None) == (settings().budget, None)
-
-
 def test_a_forecaster_that_fails_stops_neither_others_nor_the_publication(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
@@ -198,10 +189,9 @@ def test_in_a_fleet_the_runs_send_the_requests_with_the_keys_of_workers(monkeypa
     monkeypatch.setattr("assets.summary.runs.publish", lambda work: None)
     model: Any = SimpleNamespace(name="model", model=SimpleNamespace(key_variable="NO_SUCH_KEY"))
     chosen = evaluation.EvaluationPlan(RELEASE, ["model"], {"model": model}, [model])
-    begun = Evaluation("evaluate-20260701T000000Z", RELEASE, ("model",), Decimal(1), {})
-    assert evaluation.evaluate(None, chosen, pl.DataFrame(), begun, Limits(dollars=Decimal(2))) == {"model": None}  # type: ignore[arg-type]
+    assert evaluation.evaluate(None, chosen, pl.DataFrame(), Limits(dollars=Decimal(2))) == {"model": None}  # type: ignore[arg-type]
     ((forecasters, config),) = launched
-    assert (forecasters, config["dollars"], config["paid_by"], bool(sent)) == (["model"], 2.0, begun.run, not fleet)
+    assert (forecasters, config["dollars"], bool(config["paid_by"]), bool(sent)) == (["model"], 2.0, True, not fleet)
     if fleet:
         evaluation.require_any_key([model])
 
@@ -216,7 +206,7 @@ def materialize(world: World, model: str, **config: Any) -> dg.ExecuteInProcessR
 
 def test_a_partition_is_materialized_within_the_limits_of_its_configuration(calls: Calls, tmp_path: Path) -> None:
     with home_with_questions(tmp_path / "calls", RELEASE, "good", count=QUESTIONS) as world:
-        result = materialize(world, "good", dollars=1.0, concurrency=2, requests_per_minute=6000)
+        result = materialize(world, "good", dollars=1.0)
         assert result.success
         (event,) = result.get_asset_materialization_events()
         metadata, found = event.materialization.metadata, rows(world, "benchmark/forecasts")
@@ -306,7 +296,7 @@ def commands(demo_copy: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Comm
 
 
 @pytest.mark.nightly
-def test_a_stopped_evaluation_is_resumed_and_ranked_with_the_baselines(commands: Commands) -> None:
+def test_a_stopped_evaluation_continues_and_is_ranked_with_the_baselines(commands: Commands) -> None:
     calls, samples = commands.calls, ("--samples", str(QUESTIONS))
     dry = commands.run("evaluate", "--models", "good", *samples, "--dry-run").stdout
     assert re.search(rf"\bgood +{QUESTIONS} +0 ", dry) and not calls.provider.asked.total()
@@ -319,7 +309,7 @@ def test_a_stopped_evaluation_is_resumed_and_ranked_with_the_baselines(commands:
     refused = commands.forecasts("echo")
     assert refused["p_yes"].null_count() == QUESTIONS and set(refused["failure"]) == {"provider_error"}
     answered, asked = calls.answers("dear"), calls.provider.calls("hostile")
-    code, stopped = commands.evaluate("--resume", "--budget-per-model", "9")
+    code, stopped = commands.evaluate("--models", *(name for name in MODELS if name != "many"), *samples, "--budget-per-model", "9")
     assert (code, stopped) == (1, STOPPED - {"dear"})
     assert calls.provider.calls("hostile") - asked == QUESTIONS - answered
     assert "dear" in commands.leaderboard()
@@ -332,7 +322,7 @@ def test_a_stopped_evaluation_is_resumed_and_ranked_with_the_baselines(commands:
 
 
 @pytest.mark.nightly
-def test_an_interrupt_ends_the_command_in_any_step_and_names_how_to_resume(commands: Commands) -> None:
+def test_an_interrupt_ends_the_command_in_any_step_and_names_how_to_continue(commands: Commands) -> None:
     from bellwether.forecasting.baselines import MarketPrice
 
     def interrupt(*_: object) -> None:
@@ -341,6 +331,6 @@ def test_an_interrupt_ends_the_command_in_any_step_and_names_how_to_resume(comma
 
     commands.patch.setattr(MarketPrice, "forecast", interrupt)
     result = commands.run("evaluate", "--models", "good", "--samples", "3")
-    assert (result.exit_code, "--resume" in result.stderr, result.stdout.strip()) == (1, True, "")
+    assert (result.exit_code, "The same command continues" in result.stderr, result.stdout.strip()) == (1, True, "")
     finished = {name for release, name in commands.world.lake.manifests(table("benchmark/forecasts")) if release == f"{RELEASE}@3"}
     assert "market-24h" not in finished

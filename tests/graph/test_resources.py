@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sqlite3
-import tempfile
-from contextlib import closing
 from pathlib import Path
 
 import dagster as dg
@@ -15,9 +12,8 @@ import duckdb
 import pytest
 
 from bellwether.journal import Answered
-from bellwether.settings import Settings, settings
+from bellwether.settings import settings
 from orchestration.definitions import build_defs
-from orchestration.home import prepare
 from resources import LakeIOManager, LakeResource, WarehouseResource, venues
 from resources.models import JournalResource
 from resources.venues import WorldResource
@@ -137,16 +133,3 @@ def test_a_connection_of_the_warehouse_is_closed_after_an_exception(warehouse: W
         _ = 1 / 0
     with pytest.raises(duckdb.ConnectionException):
         connection.execute("SELECT 1")
-
-
-def test_dagster_stores_runs_at_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = """a b%20c?d=e#f*g[h]'i"ü"""
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    (tmp_path / "links").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "links"))
-    home = prepare(Settings(home=tmp_path / name))
-    with dg.DagsterInstance.from_config(str(home)) as instance:
-        instance.create_run_for_job(dg.GraphDefinition("nothing", node_defs=[]).to_job())
-    (database,) = (tmp_path / name).rglob("runs.db")
-    with closing(sqlite3.connect(database)) as connection:
-        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (1,)

@@ -26,11 +26,10 @@ from orchestration import run_submission
 from orchestration.home import prepare
 from orchestration.orphaned_runs import ProcessLock
 from orchestration.partitions import RANGE_END, RANGE_START
-from orchestration.progress import listener, progress
 from orchestration.run_priority import COMMAND, LAUNCHED_BY
-from orchestration.run_session import runner
 from orchestration.run_submission import follow, submit_backfill, submit_run
 from orchestration.runner import RunFailed, Runner
+from orchestration.steps import listener, progress
 from resources import WarehouseResource
 from resources.models import BACKFILL
 from tests.demo_home import open_world, stock_storage
@@ -45,18 +44,6 @@ def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.Dag
     with dg.DagsterInstance.get() as found:
         yield found
     settings.cache_clear()
-
-
-def test_the_second_command_in_a_home_names_the_first_and_how_to_stop_it(
-    instance: dg.DagsterInstance, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.argv", ["/usr/bin/bellwether", "demo", "--days", "30"])
-    with runner(venues=False):
-        assert "Already running" not in capsys.readouterr().err
-        with runner(venues=False):
-            said = capsys.readouterr().err
-    assert f"Already running in {settings().world_home}: bellwether demo --days 30 (process {os.getpid()})" in said
-    assert f"`kill {os.getpid()}`" in said
 
 
 @dg.op

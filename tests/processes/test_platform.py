@@ -61,8 +61,7 @@ def test_the_draft_of_a_killed_process_is_removed_by_the_next_and_that_of_a_runn
 TALK = """
 import time
 from bellwether.console import shown
-with shown() as progress, progress.plan({"pull": 100, "score": 500}) as begin, progress.stage("days", 4) as advance:
-    begin("pull")
+with shown() as progress, progress.stage("days", 4) as advance:
     for number in range(4):
         progress.say(f"day {number}")
         time.sleep(float("%s"))
@@ -85,7 +84,7 @@ def test_a_terminal_has_a_live_display() -> None:
         while chunk := screen.read(65536):
             seen += chunk
     assert talking.wait(60) == 0
-    for text in (b"stage 1 of 2 (pull), about 10 min left", b"days", b"day 2", b"2 of 4", b"0:00"):
+    for text in (b"days", b"day 2", b"2 of 4", b"0:00"):
         assert text in seen
 
 

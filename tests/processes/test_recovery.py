@@ -171,7 +171,7 @@ def test_a_stopped_command_keeps_what_it_has_and_goes_on(tmp_path: Path, monkeyp
     assert sorted(status.value for status in found) == ["CANCELED", "SUCCESS"]
 
 
-def test_a_killed_evaluation_is_resumed_and_no_stored_answer_is_requested_again(demo_home: Path, tmp_path: Path) -> None:
+def test_a_killed_evaluation_continues_and_no_stored_answer_is_requested_again(demo_home: Path, tmp_path: Path) -> None:
     """One request at most is lost with the process, because the model is called with concurrency 1. It is repeated when the model's timeout is over."""
     home, questions, samples = copy_home(demo_home, tmp_path / "home"), 6, 4
     expected = questions * samples
@@ -195,7 +195,7 @@ def test_a_killed_evaluation_is_resumed_and_no_stored_answer_is_requested_again(
         answered, asked = answers(), served.calls("calibrated")
         assert 4 <= answered <= asked < expected
         assert asked - answered <= 1
-        process = begin(home, "-m", "bellwether", "evaluate", "--resume", **variables)
+        process = begin(home, *words, **variables)
         _, said = process.communicate(timeout=300)
         assert process.returncode == 0, said
         assert answers() == expected

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -121,7 +122,7 @@ def test_a_signal_ends_dagster_at_once_and_keeps_its_runs(
             os.kill(os.getpid(), number)
 
     assert server.serve(Settings(home=home), port, say) == 0
-    assert f"http://127.0.0.1:{port}" in said[2]
+    assert f"http://127.0.0.1:{port}" in said[1]
     assert "1 run in progress: queued" in said[-1]
     assert notes.read_text().strip().isdigit(), "no process was asked to end before it ended"
     wait_until(lambda: not is_running(int(notes.read_text())), "the child of the server has ended")
@@ -130,38 +131,18 @@ def test_a_signal_ends_dagster_at_once_and_keeps_its_runs(
         assert ProcessLock(instance, UI).held, "the next UI cannot start"
 
 
-def test_alarms_are_shown_as_they_come_and_the_log_of_the_time_before_is_kept(
-    home: Path, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = Settings(home=home)
-    code = "import socket, sys, time; print(sys.argv[2], flush=True); s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(600)"
-    config.alarms_path.parent.mkdir(parents=True)
-    config.alarms_path.write_text("an alarm of yesterday\n")
-    said: list[str] = []
-
-    def say(text: str) -> None:
-        said.append(text)
-        if text.startswith("Ready"):
-            with config.alarms_path.open("a") as file:
-                file.write("days 2026-01-01 failed\n    half a li")
-        elif text.startswith("days"):
-            with config.alarms_path.open("a") as file:
-                file.write("ne\n")
-        elif text.endswith("half a line"):
-            os.kill(os.getpid(), signal.SIGINT)
-
+def test_the_log_of_the_previous_start_is_kept(home: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import sys; print(sys.argv[1], flush=True); sys.exit(3)"
     for number in ("first", "second"):
-        monkeypatch.setattr(server, "dagster_command", lambda *_, number=number: [sys.executable, "-c", code, str(port), number])
-        assert server.serve(config, port, say) == 0
-    shown = [text for text in said if not text.startswith(("Starting", "What it shows", "Ready", "Stopped"))]
-    assert shown == ["days 2026-01-01 failed", "    half a line"] * 2
+        monkeypatch.setattr(server, "dagster_command", lambda *_, number=number: [sys.executable, "-c", code, number])
+        assert server.serve(Settings(home=home), port, lambda _: None) == 3
     assert "second" in (home / "dagster" / "ui.log").read_text()
     assert "first" in (home / "dagster" / "ui.log.1").read_text()
 
 
 def test_code_is_loaded_from_where_it_is_and_not_from_the_present_folder(home: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import sys; print('first:', repr(sys.path[0])); print(open(sys.argv[1]).read()); sys.exit(3)"
-    monkeypatch.setattr(server, "dagster_command", lambda port, workspace: [sys.executable, "-c", code, str(workspace)])
+    monkeypatch.setattr(server, "dagster_command", lambda port, workspace, host: [sys.executable, "-c", code, str(workspace)])
     said: list[str] = []
     assert server.serve(Settings(home=home), port, said.append) == 3
     assert "first: ''" not in said[-1]
@@ -177,21 +158,13 @@ def test_a_home_that_cannot_be_written_is_one_clear_error(home: Path, port: int,
         server.serve(Settings(home=home), port, lambda _: None)
 
 
-@pytest.mark.parametrize("is_alive", [True, False])
-def test_another_ui_is_named_with_its_address_and_how_to_stop_it(
-    home: Path, port: int, monkeypatch: pytest.MonkeyPatch, is_alive: bool
-) -> None:
-    """A killed UI leaves Dagster running."""
-    monkeypatch.setattr("orchestration.server.is_running", lambda pid: is_alive)
+def test_another_ui_is_named_with_its_address(home: Path, port: int) -> None:
     config = Settings(home=home)
     prepare(config)
-    with dg.DagsterInstance.get() as instance, socket.create_server(("127.0.0.1", port)):
-        ui = ProcessLock(instance, UI)
-        server._announce_ui(ui, port, dagster=4711)
-        stop = f"kill {os.getpid()}" if is_alive else "kill -- -4711"
-        with pytest.raises(ConfigError, match=rf"already serves this world \(.*\) at http://127.0.0.1:{port}; to stop it: {stop}$"):
+    with dg.DagsterInstance.get() as instance, closing(ProcessLock(instance, UI)) as ui:
+        ui.write(f"http://127.0.0.1:{port} (process 4711)")
+        with pytest.raises(ConfigError, match=rf"already serves this world \(.*\) at http://127.0.0.1:{port} \(process 4711\)$"):
             server.serve(config, port, lambda _: None)
-        ui.close()
 
 
 def test_a_port_that_is_taken_is_refused_at_once(home: Path) -> None:
@@ -200,12 +173,12 @@ def test_a_port_that_is_taken_is_refused_at_once(home: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_dagster_of_a_fleet_ends_with_a_killed_ui(home: Path) -> None:
+def test_dagster_ends_with_a_killed_ui(home: Path) -> None:
     notes = home / "notes"
     program = f"""
 import subprocess, sys, time
 from orchestration import server as serve
-server = serve._start([sys.executable, "-c", "import time; time.sleep(600)"], sys.stderr, keep=sys.stderr.fileno())
+server = serve._start([sys.executable, "-c", "import time; time.sleep(600)"], sys.stderr, sys.stderr.fileno())
 with serve._watchdog(server):
     open({str(notes)!r}, "w").write(f"{{server.pid}} ")
     time.sleep(600)

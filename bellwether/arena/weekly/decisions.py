@@ -49,7 +49,7 @@ from bellwether.arena.weekly.model_calls import AnswerRequest, Task, open_model_
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.prompt import Message, prompt_hash
 from bellwether.journal.records import Records
-from bellwether.journal.rows import sum_if_known
+from bellwether.journal.tables import sum_if_known
 from bellwether.models.client import NoAnswer
 from bellwether.models.scheduler import Stopped
 from bellwether.units import MicroDollars

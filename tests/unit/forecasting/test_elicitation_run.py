@@ -1,4 +1,4 @@
-"""A model is queried for every question of a release, each result is one row, and an interrupted evaluation is resumed."""
+"""A model is queried for every question of a release, each result is one row, and an interrupted evaluation continues."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.errors import ConfigError
 from bellwether.forecasting.elicitation_run import Interrupted, describe_estimate, forecast_instant, list_samples, run_elicitation
-from bellwether.forecasting.evaluation import Evaluation, Evaluations, evaluate_models
+from bellwether.forecasting.evaluation import evaluate_models
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import CostSource, Journal, Outcome, Usage
-from bellwether.models.client import Limits, ModelClient, Retry
+from bellwether.models.client import ModelClient, Retry
 from bellwether.models.failures import Stop
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
@@ -183,9 +182,9 @@ async def test_a_stop_keeps_what_was_answered_and_says_how_much(tmp_path: Path) 
     def script(call: ModelCall) -> AttemptResult:
         return make_failure(Outcome.OUT_OF_CREDIT, 402, stop=Stop.OUT_OF_CREDIT) if "Will B" in str(call.messages) else make_result(YES)
 
-    async with client(tmp_path, FakeWire(script), limits=Limits(concurrency=1)) as opened:
+    async with client(tmp_path, FakeWire(script)) as opened:
         with pytest.raises(Interrupted, match=r"1 of 2 forecasts of oracle are stored"):
-            await run_elicitation(competitor(), questions, opened)
+            await run_elicitation(competitor(concurrency=1), questions, opened)
     async with client(tmp_path, wire := FakeWire(lambda call: make_result(NO))) as opened:
         found = await run_elicitation(competitor(), questions, opened)
     assert dict(found.select("question_id", "answer").rows()) == {"kalshi:A": "yes", "kalshi:B": "no"}
@@ -275,72 +274,3 @@ async def test_a_forecast_names_the_price_list_of_its_call_whatever_today_s_is(t
     found = await row(tmp_path, [replace(whole, reply=replace(whole.reply, usage=then))])
     assert (found["price_map"], found["cost_source"]) == ("litellm 1.0 sha256:ab12cd34", "price_list")
     assert await row(tmp_path, []) == found
-
-
-# --- records of evaluations ---------------------------------------------------------------------------------------------
-
-
-BEGUN = datetime(2026, 11, 1, 12, tzinfo=UTC)
-
-
-def questions_of(*ids: str) -> pl.DataFrame:
-    return make_questions(*(market(one) for one in ids))
-
-
-def evaluation(questions: pl.DataFrame, begun: datetime = BEGUN, release: str = "test") -> Evaluation:
-    return Evaluation.of(release, ["a", "b"], Decimal("1.25"), questions, begun)
-
-
-def test_an_evaluation_comes_back_as_it_was_kept(tmp_path: Path) -> None:
-    kept = replace(evaluation(questions_of("A", "B")), dollars_per_model=Decimal("0.1"))
-    Evaluations(tmp_path).store(kept)
-    assert Evaluations(tmp_path).read_unfinished() == kept
-    assert [path.name for path in tmp_path.iterdir()] == ["evaluate-20261101T120000Z.json"]
-
-
-def test_two_that_begin_in_the_same_second_share_neither_record_nor_budget(tmp_path: Path) -> None:
-    every, questions = Evaluations(tmp_path), questions_of("A")
-    first, second, third = (every.begin(evaluation(questions, release=name)) for name in "abc")
-    assert [one.run for one in (first, second, third)] == [f"evaluate-20261101T120000Z{number}" for number in ("", "-2", "-3")]
-    assert [every.read_unfinished(name) for name in "abc"] == [first, second, third]
-    every.finish(third)
-    assert every.read_unfinished() == second
-    assert len(list(tmp_path.iterdir())) == 3
-
-
-def test_the_latest_unfinished_one_of_the_release_is_resumed(tmp_path: Path) -> None:
-    every = Evaluations(tmp_path)
-    first, second, third = (
-        evaluation(questions_of("A"), BEGUN + timedelta(hours=hour), release) for hour, release in enumerate(("r", "r", "other"))
-    )
-    for one in (first, second, third):
-        every.store(one)
-    assert every.read_unfinished() == third
-    assert every.read_unfinished("r") == second
-    every.finish(second)
-    assert every.read_unfinished("r") == first
-
-
-def test_nothing_to_resume_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no unfinished evaluation"):
-        Evaluations(tmp_path / "absent").read_unfinished()
-
-
-@pytest.mark.parametrize("text", ["{", "{}"])
-def test_a_damaged_record_is_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "evaluate-20261101T120000Z.json").write_text(text)
-    with pytest.raises(ConfigError, match=r"evaluate-20261101T120000Z\.json: is not a valid evaluation"):
-        Evaluations(tmp_path).read_unfinished()
-
-
-@pytest.mark.parametrize("column", ["question", "description"])
-def test_reworded_questions_are_not_resumed(column: str) -> None:
-    questions = questions_of("A", "B")
-    reworded = questions.with_columns(pl.when(pl.col("market_id") == "B").then(pl.lit("other words")).otherwise(column).alias(column))
-    with pytest.raises(ConfigError, match=r"1 have another text or date, 0 are new, 0 were removed, first 'kalshi:B'"):
-        evaluation(questions).require_unchanged(reworded)
-
-
-def test_other_questions_are_not_resumed() -> None:
-    with pytest.raises(ConfigError, match="0 have another text or date, 1 are new, 1 were removed"):
-        evaluation(questions_of("A", "B")).require_unchanged(questions_of("A", "C"))

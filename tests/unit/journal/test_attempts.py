@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bellwether.concurrency import in_thread
 from bellwether.errors import ConfigError
 from bellwether.journal import Answered, Attempt, Busy, CostSource, Failed, Journal, Outcome, Reply, Scope, Usage
-from bellwether.journal.attempts import NewAttempt
+from bellwether.journal.journal import NewAttempt
 from tests.unit.journal.calls import START, TIMEOUT, Clock, attempt_outcomes, begin_attempt, begin_call, make_reply, make_request
 
 

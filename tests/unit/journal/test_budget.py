@@ -8,7 +8,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.journal import Budget, BudgetExceeded, Journal, Outcome, Scope
-from bellwether.journal.attempts import LEASE
+from bellwether.journal.tables import LEASE
 from tests.unit.journal.calls import START, TIMEOUT, Clock, attempt_outcomes, begin_attempt, make_reply, make_request
 
 RUN = Scope(run="week-9")

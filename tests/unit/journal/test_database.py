@@ -19,7 +19,7 @@ from bellwether.database import Database, Transaction
 from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import Busy, Journal, Outcome
 from bellwether.journal.records import Records
-from bellwether.journal.schema import SCHEMA, VERSION
+from bellwether.journal.tables import SCHEMA, VERSION
 from bellwether.settings import Settings
 from deploy.loopback import Process
 from tests.unit.journal.calls import answered_lake, begin_attempt, begin_call, make_reply, make_request

@@ -9,7 +9,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.journal import Attempt, Busy, Full, InFlight, Journal, Outcome
-from bellwether.journal.attempts import LEASE
+from bellwether.journal.tables import LEASE
 from tests.unit.journal.calls import Clock, begin_attempt, begin_call, make_reply, make_request
 
 TWO = InFlight("oracle", 2)
@@ -17,7 +17,7 @@ TWO = InFlight("oracle", 2)
 
 def test_no_more_requests_are_in_flight_than_an_entry_takes(journal: Journal) -> None:
     first, second = (begin_attempt(journal, make_request(number), in_flight=TWO) for number in range(2))
-    assert begin_call(journal, make_request(2), in_flight=TWO) == Full("model oracle")
+    assert begin_call(journal, make_request(2), in_flight=TWO) == Full("oracle")
     assert journal.status(make_request(2).key) is None
     assert isinstance(begin_call(journal, make_request(1), in_flight=TWO), Busy)
     begin_attempt(journal, make_request(3), in_flight=InFlight("another entry of the model", 2))
@@ -26,14 +26,6 @@ def test_no_more_requests_are_in_flight_than_an_entry_takes(journal: Journal) ->
     begin_attempt(journal, make_request(2), in_flight=TWO)
     second.fail(Outcome.TIMEOUT, "slow")
     begin_attempt(journal, make_request(1), in_flight=TWO)
-
-
-def test_no_more_requests_are_in_flight_than_a_run_takes(journal: Journal) -> None:
-    limits = [InFlight(entry, 9, most_of_run=2) for entry in "abc"]
-    for number in range(2):
-        begin_attempt(journal, make_request(number), run="week-9", in_flight=limits[number])
-    assert begin_call(journal, make_request(2), run="week-9", in_flight=limits[2]) == Full("run week-9")
-    begin_attempt(journal, make_request(2), run="week-10", in_flight=limits[2])
 
 
 def test_a_process_that_died_is_in_flight_for_a_lease_and_one_that_renews_until_it_ends(journal: Journal, clock: Clock) -> None:

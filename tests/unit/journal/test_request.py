@@ -90,22 +90,6 @@ def test_what_has_no_canonical_form_is_refused_by_name(change: dict[str, Any], s
         make_request(**change)
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"api_key": "sk-secret"},
-        {"Authorization": "Bearer sk-secret"},
-        {"extra_headers": {"X": "sk-secret"}},
-        {"extra_body": {"x-api-key": "sk-secret"}},
-        {"tools": [{"client_secret": "sk-secret"}]},
-    ],
-)
-def test_credentials_are_no_part_of_a_request(parameters: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="hand it to the client instead") as refused:
-        make_request(parameters=parameters)
-    assert "sk-secret" not in str(refused.value)
-
-
 def test_a_request_is_what_it_was_when_it_was_made() -> None:
     parameters = {"temperature": 0}
     request = Request("m", [{"role": "user", "content": "?"}], "p", parameters)

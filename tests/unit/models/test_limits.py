@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import selectors
 from collections.abc import Coroutine, Iterator
 from decimal import Decimal
@@ -21,7 +20,7 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import Journal, Outcome
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped
 from bellwether.models.response import AttemptResult
-from bellwether.models.scheduler import Rate, Rates, Scheduler
+from bellwether.models.scheduler import Rate, Scheduler
 from bellwether.models.transport import ModelCall
 from tests.unit.models.scripted_client import COST, MOST, FakeWire, SimulatedTime, ask, ask_all, client, make_failure, make_result, model
 
@@ -52,33 +51,7 @@ async def test_no_more_calls_are_under_way_than_the_model_takes(journal: Journal
     assert (wire.most, wire.count) == (3, 9)
 
 
-async def test_no_more_calls_are_under_way_than_the_run_takes(journal: Journal) -> None:
-    async with client(journal, wire := FakeWire(slowly), limits=Limits(concurrency=4)) as asking:
-        await asyncio.gather(ask_all(asking, range(6)), ask_all(asking, range(6), of=model("other")))
-    assert (wire.most, wire.count) == (4, 12)
-
-
-async def test_a_model_that_pauses_leaves_the_slots_of_the_run_to_others(journal: Journal) -> None:
-    """Four of twenty calls are rejected for minutes. Calls that wait for a slot of the run must not sleep in it."""
-    time = SimulatedTime()
-
-    async def script(call: ModelCall) -> AttemptResult:
-        await time.sleep(1)
-        return make_failure(Outcome.RATE_LIMIT, 429, retry_after=300.0) if call.model.name == "paused" else make_result()
-
-    async with client(journal, FakeWire(script), time, limits=Limits(concurrency=4)) as asking:
-        paused = asyncio.create_task(ask_all(asking, range(20), of=model("paused", concurrency=20)))
-        await asyncio.sleep(0)
-        found = await ask_all(asking, range(20), of=model("other", concurrency=20))
-        assert all(isinstance(one, Answer) for one in found)
-        assert time.seconds < 10
-        await paused
-
-
-@pytest.mark.parametrize("concurrency", [None, 3])
-async def test_a_model_at_the_end_of_its_budget_keeps_no_other_waiting(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch, concurrency: int | None
-) -> None:
+async def test_a_model_at_the_end_of_its_budget_keeps_no_other_waiting(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of its calls waits up to a hundred seconds for the previous one, to know whether money remains."""
     monkeypatch.setattr("bellwether.models.client._CHECK_AGAIN", (5.0, 15.0))
     time = SimulatedTime()
@@ -89,7 +62,7 @@ async def test_a_model_at_the_end_of_its_budget_keeps_no_other_waiting(
 
     most = {"scarce": MOST, "other": 0}
     options: dict[str, Any] = {"most_cost": lambda asked, messages, parameters: most[asked.name]}
-    limits = Limits(concurrency, dollars_per_model=Decimal(MOST + 5 * COST) / 10**6)
+    limits = Limits(dollars_per_model=Decimal(MOST + 5 * COST) / 10**6)
     async with client(journal, FakeWire(script), time, limits=limits, **options) as asking:
         scarce = asyncio.create_task(ask_all(asking, range(6), of=model("scarce", concurrency=6)))
         await asyncio.sleep(0)
@@ -158,9 +131,7 @@ async def test_two_clients_on_a_journal_share_the_limit_of_a_model(journal: Jour
 
 async def test_requests_in_flight_are_halved_by_a_refusal_and_grow_by_one_in_a_round_of_successes(journal: Journal) -> None:
     entry = model(concurrency=100)
-    scheduler = Scheduler(
-        entry, Rates(journal.limits, "run", Limits()), journal.limits, retry=Retry(), rng=Random(1), now=lambda: 0.0, sleep=asyncio.sleep
-    )
+    scheduler = Scheduler(entry, journal.limits, retry=Retry(), rng=Random(1), now=lambda: 0.0, sleep=asyncio.sleep)
     record = partial(scheduler.record_attempt, started=0.0, tokens=0.0)
     scheduler.in_flight = 40
     record(make_failure(Outcome.RATE_LIMIT, 429))
@@ -253,16 +224,12 @@ def test_requests_are_evenly_spaced() -> None:
     assert waits((120, 1), *[("take", 1)] * 4) == pytest.approx([0, 0.5, 0.5, 0.5], abs=0.05)
 
 
-@pytest.mark.parametrize("of_run", [False, True])
-async def test_the_pace_is_that_of_a_model_or_of_all_models_of_a_run(journal: Journal, of_run: bool) -> None:
+async def test_a_model_is_called_at_its_pace(journal: Journal) -> None:
     sent: list[float] = []
-    entry = {} if of_run else {"requests_per_minute": 600}
-    limits = Limits(requests_per_minute=600 if of_run else None)
-    async with client(journal, FakeWire(lambda call: (sent.append(monotonic()), make_result())[1]), limits=limits) as asking:
-        await asyncio.gather(ask_all(asking, range(2), of=model(**entry)), ask_all(asking, range(2) if of_run else [], of=model("other")))
-    gaps = [later - earlier for earlier, later in itertools.pairwise(sent)]
-    assert len(sent) == (4 if of_run else 2)
-    assert min(gaps) > 0.02
+    async with client(journal, FakeWire(lambda call: (sent.append(monotonic()), make_result())[1])) as asking:
+        await ask_all(asking, range(2), of=model(requests_per_minute=600))
+    assert len(sent) == 2
+    assert sent[1] - sent[0] > 0.02
 
 
 # --- turned away -----------------------------------------------------------------------------------------------------

@@ -234,9 +234,9 @@ def test_a_ui_survives_a_restart_of_postgres_and_ends_when_another_one_has_the_l
     restarting = ConfigError("locking in Postgres: the server closed the connection")
     lock = Mock(acquire=Mock(side_effect=[restarting, True, True, False]))
     end_lost = Mock(side_effect=ConnectionError("the broker restarts"))
-    monkeypatch.setattr(server, "_POLL_SECONDS", 0.0)
     monkeypatch.setattr(server, "end_lost_starts", end_lost)
-    dagster = Mock(poll=Mock(return_value=None))
+    for _ in range(3):
+        server._check_fleet(lock, Mock())
     with pytest.raises(ConfigError, match="another UI serves this fleet now"):
-        server._wait_fleet(dagster, lock, lambda: False, Mock(), 0)
-    assert lock.acquire.call_count == 4 and end_lost.call_count == 2
+        server._check_fleet(lock, Mock())
+    assert end_lost.call_count == 2

@@ -13,7 +13,7 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner
 
-from bellwether.errors import BellwetherError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import Settings, settings
 from cli.main import main
 from orchestration.home import prepare, storage_errors
@@ -76,7 +76,7 @@ def test_a_damaged_database_of_dagster_is_named_with_the_remedy(
         log.unlink()
     path.write_bytes(harm(path.read_bytes()))
     with (
-        pytest.raises(BellwetherError, match=rf"{path}: Dagster's database is damaged\. Move the folder {home} away"),
+        pytest.raises(BellwetherError, match=rf"{home}: a database of Dagster is damaged\. Move the folder away"),
         storage_errors(home),
     ):
         prepare(Settings(home=tmp_path))
@@ -84,6 +84,13 @@ def test_a_damaged_database_of_dagster_is_named_with_the_remedy(
             instance.get_runs_count()
             instance.get_dynamic_partitions("forecaster")
             instance.all_instigator_state()
+
+
+@pytest.mark.parametrize("name", ["a%20b", "a?b"])
+def test_a_path_that_dagster_takes_for_a_url_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / name))
+    with pytest.raises(ConfigError, match="set BELLWETHER_HOME to a path without them"):
+        prepare(Settings(home=tmp_path))
 
 
 @pytest.mark.parametrize("command", [["journal"], ["pull", "2026-06-01"]])

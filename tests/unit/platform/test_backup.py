@@ -142,17 +142,17 @@ def recorded(config: Settings, name: str, *, finished: bool) -> None:
         (folder / file).write_text(text)
 
 
-def test_recordings_episodes_trajectories_and_evaluations_are_restored(tmp_path: Path) -> None:
+def test_recordings_episodes_and_trajectories_are_restored(tmp_path: Path) -> None:
     config, other = Settings(home=tmp_path / "home"), empty(tmp_path / "other")
     recorded(config, "whole", finished=True)
     recorded(config, "live", finished=False)
-    for place in (config.episodes_path, config.trajectories_path, config.evaluations_path):
+    for place in (config.episodes_path, config.trajectories_path):
         (place / "one").mkdir(parents=True)
         (place / "one" / "file.json").write_text(place.name)
     restore(other, backup(config, tmp_path / "b", at=AT))
     assert sorted(path.name for path in (other.recordings_path / "whole").iterdir()) == ["000001.ndjson", "done.json", "recording.json"]
     assert sorted(path.name for path in (other.recordings_path / "live").iterdir()) == ["000001.ndjson", "recording.json"]
-    for place in (other.episodes_path, other.trajectories_path, other.evaluations_path):
+    for place in (other.episodes_path, other.trajectories_path):
         assert (place / "one" / "file.json").read_text() == place.name
 
 

@@ -140,26 +140,6 @@ def test_a_line_says_what_is_done_how_far_it_is_and_how_long_it_will_take() -> N
     ]
 
 
-def test_stages_have_a_number_a_total_and_the_time_left_at_the_speed_of_this_machine() -> None:
-    stream, clock = io.StringIO(), Clock()
-    lines = Lines(stream, interval=10.0, now=clock)
-    with lines.plan({"pull": 10.0, "score": 30.0, "publish": 20.0}) as begin:
-        begin("pull")
-        clock.now = 20.0  # twice the estimate
-        begin("score")
-        lines.say("forecasts")
-        clock.now = 50.0
-        lines.tick()
-        clock.now = 100.0  # more than the estimate of 60 seconds
-        begin("publish")
-    assert stream.getvalue().splitlines() == [
-        "stage 1 of 3 (pull), about 60 s left",
-        "stage 2 of 3 (score), about 2 min left",
-        "stage 2 of 3 (score), about 70 s left; forecasts, for 30 s",
-        "stage 3 of 3 (publish), about 50 s left",
-    ]
-
-
 def test_text_of_others_steers_no_terminal() -> None:
     stream, clock = io.StringIO(), Clock()
     lines = Lines(stream, now=clock)

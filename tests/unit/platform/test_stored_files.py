@@ -1,16 +1,14 @@
-"""Recordings, trajectories, evaluations, submissions and exports behave on an object store as in a folder."""
+"""Recordings, trajectories, submissions and exports behave on an object store as in a folder."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.forecasting.evaluation import Evaluation, Evaluations
 from bellwether.forecasting.registry import forecasters
 from bellwether.places import failures, place
 from bellwether.publish import export
@@ -60,15 +58,6 @@ def test_a_finished_recording_moves_into_the_store_and_an_unfinished_one_stays(b
     with pytest.raises(ConfigError, match=r"storing the recording done: .* is a different recording of the same name; rename"):
         store_finished(tmp_path, root)
     assert list(find_recording(root, "done").frames()) == before and (tmp_path / "done").is_dir()
-
-
-def test_evaluations_of_one_second_have_different_names_and_the_latest_is_resumed(bucket: str) -> None:
-    kept = Evaluations(place(f"{bucket}/evaluations"))
-    one = Evaluation("evaluate-20260701T000000Z", "r", ("m",), Decimal(1), {"q": "1"})
-    first, second = kept.begin(one), Evaluations(place(f"{bucket}/evaluations")).begin(one)
-    assert (first.run, second.run) == (one.run, f"{one.run}-2")
-    kept.finish(second)
-    assert kept.read_unfinished("r") == first
 
 
 def test_submissions_are_forecasters_and_of_two_at_once_none_is_lost(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
