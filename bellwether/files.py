@@ -312,9 +312,9 @@ def is_other_home(home: Path) -> bool:
 def require_whole_home(config: Settings) -> None:
     """Raise `BellwetherError` if a backup was only partly restored into this home."""
     if config.restoring_path.exists():
-        name = config.restoring_path.read_text(encoding="utf-8").partition("\n")[0]
+        name = config.restoring_path.read_text(encoding="utf-8")
         raise BellwetherError(
-            f"opening {config.world_home}: the restoration of {name} into it was interrupted; `bellwether restore` of the same backup finishes it"
+            f"opening {config.world_home}: the restoration of {name} into it was interrupted; remove this folder, then run `bellwether restore` again"
         )
 
 

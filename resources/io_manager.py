@@ -15,7 +15,7 @@ import polars as pl
 from pydantic import PrivateAttr
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.formatting import floor_percent, markdown_table
+from bellwether.formatting import markdown_table
 from bellwether.lake import Lake, Manifest, Slice
 from bellwether.lake.catalog import OutrunError
 from bellwether.lake.partitions import Partition, split_rows
@@ -26,16 +26,12 @@ from resources.lake import LakeResource
 
 #: Metadata of an input: "skip" or "error" for missing upstream partitions.
 MISSING = "missing"
-#: Maximum number of rows whose filled cells are counted.
-_SAMPLED = 10_000
 #: Metadata of an input of all days: true includes the current day.
 UNDER_WAY = "under_way"
 #: Maximum characters of a text.
 WIDTH = 40
 #: Maximum number of columns.
 COLUMNS = 12
-#: Characters of a full bar.
-BAR = 20
 
 
 class Unchanged:
@@ -94,11 +90,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
                 step.add_asset_metadata({"dagster/partition_row_count": manifest.rows}, context.asset_key, key)
             last, manifest = list(written.items())[-1]
             rows = lake.slice_from(declared, {manifest.partition: manifest})
-            step.add_asset_metadata(_sample_metadata(rows.head(_SAMPLED)), context.asset_key, last)
+            step.add_asset_metadata(_preview(rows.head()), context.asset_key, last)
         else:
             rows = lake.slice_from(declared, {manifest.partition: manifest for manifest in written.values()})
             first = obj.select(declared.names) if isinstance(obj, pl.DataFrame) else rows
-            context.add_output_metadata({**_metadata(lake, rows), "seconds": round(seconds, 3), **_sample_metadata(first.head(_SAMPLED))})
+            context.add_output_metadata({**_metadata(lake, rows), "seconds": round(seconds, 3), **_preview(first.head())})
 
     def load_input(self, context: dg.InputContext) -> Slice:
         """Load those partitions of an upstream table that the step reads.
@@ -275,14 +271,6 @@ def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
     }
 
 
-def _sample_metadata(rows: pl.DataFrame) -> dict[str, Any]:
-    """Return a preview of the first rows, and a bar per column with its share of non-null cells."""
-    return {
-        "preview": dg.MetadataValue.md(preview_markdown(rows.head())),
-        "filled cells": dg.MetadataValue.md(filled_cells_markdown(rows)),
-    }
-
-
 def format_size(count: int) -> str:
     """Format a number of bytes as kB or MB."""
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
@@ -296,6 +284,10 @@ def _data_version(written: Mapping[str, Manifest]) -> dg.DataVersion:
     return dg.DataVersion(hashlib.sha256("".join(f"{key}={manifest.digest}\n" for key, manifest in written.items()).encode()).hexdigest())
 
 
+def _preview(rows: pl.DataFrame) -> dict[str, Any]:
+    return {"preview": dg.MetadataValue.md(preview_markdown(rows))}
+
+
 def preview_markdown(frame: pl.DataFrame) -> str:
     """Render the first columns of `frame` as a Markdown table. Every text is shortened and formatted as code."""
     columns = frame.columns[:COLUMNS]
@@ -303,15 +295,6 @@ def preview_markdown(frame: pl.DataFrame) -> str:
     lines = markdown_table([*map(_render_code, columns)], rows)
     omitted = frame.width - len(columns)
     return "\n".join([*lines, "", f"{omitted} more columns"] if omitted else lines)
-
-
-def filled_cells_markdown(frame: pl.DataFrame) -> str:
-    """Render a Markdown table with a bar for the share of cells of each column that are not null."""
-    if frame.is_empty():
-        return "no rows"
-    shares = {name: 1 - count / frame.height for name, count in frame.null_count().row(0, named=True).items()}
-    rows = ([_render_code(name), f"{'█' * round(BAR * share):░<{BAR}} {floor_percent(share)}"] for name, share in shares.items())
-    return "\n".join(markdown_table(["column", "cells with a value"], rows))
 
 
 def _render_code(text: str) -> str:

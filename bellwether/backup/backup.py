@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
 from bellwether import __version__
@@ -26,7 +24,6 @@ from bellwether.places import is_stored
 from bellwether.recordings.recording import DONE, LOCK
 from bellwether.settings import Settings
 from bellwether.tables import TABLES
-from bellwether.tables.history import HISTORY
 
 LAKE, CATALOG, JOURNAL, REGISTRY, RECORDINGS = "lake", "lake.catalog.db", "journal.db", "registry", "recordings"
 #: Newest backups that are kept, and for how many weeks (ISO) and months the last one is.
@@ -127,9 +124,8 @@ def _copy_lake(source: Lake, target: Path) -> None:
         if manifest.file:
             _copy_file(source, manifest.file, target)
             copied.verify(manifest)
-    tables = {table.name for table in (*TABLES.values(), *HISTORY)}
     for entry in source.storage.files(""):
-        if TEMPORARY not in entry.name and "/".join(entry.name.split("/")[:2]) not in tables:
+        if TEMPORARY not in entry.name and "/".join(entry.name.split("/")[:2]) not in TABLES:
             _copy_file(source, entry.name, target)
 
 
@@ -154,22 +150,11 @@ def _copy_sqlite(source: Path, target: Path, schema: DatabaseSchema, doing: str)
     """Copy an SQLite file while it is in use, by SQLite's online backup, and verify the copy, which only its owner can read. doing: for errors."""
     target.touch(mode=0o600)
     try:
-        _copy_database(source, target)
+        with open_read_only(source) as database, closing(sqlite3.connect(target)) as copy:
+            database.backup(copy)
     except sqlite3.Error as error:
-        if not isinstance(error, sqlite3.OperationalError) or os.access(source.parent, os.W_OK):
-            raise convert_driver_error(doing, error, schema.setting, repair=schema.repair) from None
-        # SQLite shares the index of its log in a file next to the database. If it cannot be created and does not exist, no process has it open.
-        with TemporaryDirectory(dir=target.parent) as place:
-            for path in (source, source.with_name(f"{source.name}-wal")):
-                if path.is_file():
-                    shutil.copyfile(path, Path(place) / path.name)
-            _copy_database(Path(place) / source.name, target)
+        raise convert_driver_error(doing, error, schema.setting, repair=schema.repair) from None
     verify_file(target, schema, doing, immutable=True)
-
-
-def _copy_database(source: Path, target: Path) -> None:
-    with open_read_only(source) as database, closing(sqlite3.connect(target)) as copy:
-        database.backup(copy)
 
 
 def select_expired(times: Iterable[datetime]) -> list[datetime]:

@@ -1,10 +1,8 @@
-"""Construction of the warehouse file from the whole lake, with the history of publications: standings, and the number of each name, which determines
-its colour in charts.
-"""
+"""Construction of the warehouse file from the whole lake."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +20,6 @@ from bellwether.lake.storage import writing
 from bellwether.places import is_s3
 from bellwether.settings import settings
 from bellwether.tables import Table
-from bellwether.tables.history import HISTORY, NAMES, STANDINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +59,10 @@ class Publication:
 
 
 def build(lake: Lake, tables: Sequence[Table], draft: Path, *, place: str) -> Publication:
-    """Build the warehouse file `draft` from the lake. place: where the file will be published.
-
-    The history of publications is continued in the lake, too.
-    """
+    """Build the warehouse file `draft` from the lake. place: where the file will be published. Raises `LakeError` if it cannot be written."""
     # Read the number first: tables written later have a higher one.
     state = {"number": lake.catalog.head(), "lake": lake.uri, "place": place, "world": settings().world.value}
     stored = {table: check_files(lake, table) for table in tables}
-    recorded = _load_history(lake)
     try:
         with duckdb_connection.writable_path(draft) as path, duckdb_connection.connect(path) as connection:
             if is_s3(lake.uri) and any(stored.values()):
@@ -78,13 +71,9 @@ def build(lake: Lake, tables: Sequence[Table], draft: Path, *, place: str) -> Pu
             _create_all(connection, lake, stored)
             published_at = datetime.now(UTC)
             _insert(connection, meta.PUBLICATION, meta.PUBLICATION.frame([{**state, "published_at": published_at}]))
-            continued = _continue_history(connection, [table.name for table in tables], published_at, recorded)
-            for table, rows in continued.items():
-                _insert(connection, table, rows)
             facts = _describe(connection)
             connection.execute("COMMIT")
             connection.execute("CHECKPOINT")
-            _store_history(lake, recorded, continued)
     except duckdb.Error as error:
         raise LakeError(
             f"building the warehouse {draft}: {error}. The previous publication is unchanged; fix the cause and publish again"
@@ -192,75 +181,3 @@ def _describe(connection: duckdb.DuckDBPyConnection) -> dict[str, Any]:
         "outdated": tuple(name for name, damage in left_out if damage is None),
         "damaged": {name: damage for name, damage in left_out if damage is not None},
     }
-
-
-# --- history of publications ---------------------------------------------------------------------------------------------
-
-#: Query of names in the order of their numbers, by table. Only marts: other tables may be on a store.
-_NAMES = {
-    "benchmark/leaderboard": "SELECT forecaster FROM benchmark.leaderboard GROUP BY ALL ORDER BY min(known_at), forecaster",
-    "replay/backtests": "SELECT agent FROM replay.backtests GROUP BY ALL ORDER BY min(known_at), agent",
-    "arena/leaderboard": "SELECT DISTINCT family FROM arena.leaderboard ORDER BY family",
-}
-#: area, board, metric, name, place and value, by table.
-_STANDINGS = {
-    "benchmark/leaderboard": "SELECT 'benchmark', release, 'brier', forecaster, rank, brier FROM benchmark.leaderboard WHERE rank IS NOT NULL",
-    "replay/summary": """
-        SELECT 'trading', rules, 'pnl_mean', agent, (rank() OVER (PARTITION BY rules ORDER BY pnl_mean DESC))::INTEGER, pnl_mean::DOUBLE
-        FROM replay.summary WHERE pnl_mean IS NOT NULL AND orders > 0 AND episodes >= 3""",
-    "arena/rankings": """
-        SELECT 'arena', concat_ws(', ', methodology, if(reconstructed, 'reconstructed', 'live'), if(contaminated, 'could know', NULL)), metric, family, rank, value
-        FROM arena.rankings WHERE rank IS NOT NULL
-        AND metric IN ('brier_stated', 'brier_size', 'brier_vs_price', 'return')""",
-}
-_COLUMNS = ("area", "board", "metric", "name", "place", "value")
-#: Name of the run that writes the history.
-_RUN = "publication"
-
-
-def _load_history(lake: Lake) -> dict[Table, pl.DataFrame]:
-    """Read the history that the lake stores, by table; empty before the first publication. Raises `LakeError` for a damaged file."""
-    return {table: lake.slice(table, [()], missing="skip").read() for table in HISTORY}
-
-
-def _continue_history(
-    connection: duckdb.DuckDBPyConnection, tables: Collection[str], published_at: datetime, former: Mapping[Table, pl.DataFrame]
-) -> dict[Table, pl.DataFrame]:
-    """Return the history with the names and standings in the marts of `connection`.
-
-    tables: names of the tables there. Without all tables that are compared, the history stays unchanged.
-    """
-    if not {*_NAMES, *_STANDINGS} <= set(tables):
-        return dict(former)
-    names = [name for query in _NAMES.values() for (name,) in connection.execute(query).fetchall()]
-    standings = [row for query in _STANDINGS.values() for row in connection.execute(query).fetchall()]
-    return {
-        NAMES: _number_names(names, former[NAMES]),
-        STANDINGS: _compare_standings(standings, published_at, former[STANDINGS]),
-    }
-
-
-def _store_history(lake: Lake, former: Mapping[Table, pl.DataFrame], rows: Mapping[Table, pl.DataFrame]) -> None:
-    """Store the tables of the history that differ from `former`."""
-    for table, frame in rows.items():
-        if not frame.equals(former[table]):
-            lake.write(table, (), frame, run_id=_RUN)
-
-
-def _number_names(names: Collection[str], former: pl.DataFrame) -> pl.DataFrame:
-    """Append new names to the numbered ones."""
-    numbers = dict(former.select(NAMES.names).iter_rows())
-    for name in names:
-        numbers.setdefault(name, len(numbers))
-    return NAMES.frame([{"name": name, "number": number} for name, number in numbers.items()])
-
-
-def _compare_standings(standings: Collection[tuple[object, ...]], published_at: datetime, former: pl.DataFrame) -> pl.DataFrame:
-    """Return `former` if its current standings equal these; otherwise these as the current ones, and the current ones of `former` as the earlier."""
-    previous = former.filter("current")
-    if set(standings) == set(previous.select(_COLUMNS).iter_rows()):
-        return former
-    current = STANDINGS.frame(
-        [{**dict(zip(_COLUMNS, row, strict=True)), "published_at": published_at, "current": True} for row in standings]
-    )
-    return pl.concat([previous.with_columns(current=False), current]).sort(STANDINGS.order)

@@ -12,7 +12,6 @@ from bellwether.lake.partitions import Partition
 from bellwether.tables import TABLES, Table
 from bellwether.tables.arena import EVIDENCE
 from bellwether.tables.benchmark import QUESTIONS
-from bellwether.tables.history import HISTORY
 
 #: Local files verified by this process, as path, size, modification time and checksum. Files of the lake are never changed in place.
 _sound: set[tuple[str, int, int, str]] = set()
@@ -54,8 +53,6 @@ def require_intact(manifest: Manifest, path: str) -> None:
 def describe_repair(name: str, partition: Partition) -> str:
     """Return advice on restoring a partition, worded as the end of an error message. name: of its table, which this version may not know."""
     of = "/".join(partition)
-    if name in {table.name for table in HISTORY}:
-        return f"restore the file from a backup, or delete the lake's folder {name}: the next publication starts without it"
     if name == QUESTIONS.name:
         return f"restore the file from a backup: the questions of {of} are not drawn again"
     command = _repair_command(TABLES[name], partition) if name in TABLES else None

@@ -29,7 +29,6 @@ from bellwether.lake.slices import Slice
 from bellwether.lake.storage import TEMPORARY, StorageEntry, VacuumResult, open_storage, require_grace_period
 from bellwether.settings import Settings, settings
 from bellwether.tables import TABLES, Table
-from bellwether.tables.history import HISTORY
 
 #: Tolerated difference between the clock of a file system and this machine's.
 _CLOCK_TOLERANCE = timedelta(seconds=10)
@@ -265,9 +264,7 @@ class Lake:
             return False
         return stat.st_size == manifest.bytes and stat.st_ctime < (since - _CLOCK_TOLERANCE).timestamp()
 
-    def vacuum(
-        self, older_than: timedelta, *, tables: Iterable[Table] = (*TABLES.values(), *HISTORY), keep: Collection[str] = ()
-    ) -> VacuumResult:
+    def vacuum(self, older_than: timedelta, *, keep: Collection[str] = ()) -> VacuumResult:
         """Delete files that were superseded, or left as drafts, longer than `older_than` ago, never a current file.
 
         The age of a superseded file counts from the commit that superseded it, that of a file without a row from the creation of the catalog, since
@@ -278,7 +275,7 @@ class Lake:
         created, end, deleted, gone = self.catalog.created_at(), self.clock() - older_than, list[StorageEntry](), list[str]()
         if created is None:
             return VacuumResult((), 0)
-        for table in tables:
+        for table in TABLES.values():
             listed = self.storage.files(table.name)
             # Read the catalog after the listing: files written in between are not listed.
             current, superseded = {manifest.file for manifest in self.catalog.read(table.name)}, self.catalog.superseded(table.name)

@@ -13,7 +13,6 @@ from bellwether.lake.catalog import Manifest
 from bellwether.lake.duckdb_connection import sql_type
 from bellwether.tables import TABLES as DECLARED
 from bellwether.tables import Column, Table
-from bellwether.tables.history import HISTORY
 from bellwether.tables.schema import TEXT, TIME, UTC
 
 _NAME = Column("table_name", TEXT, "schema.table, as SQL names it")
@@ -99,7 +98,7 @@ PUBLICATION = Table(
 )
 
 #: All tables of the schema.
-ALL = (PARTITIONS, TABLES, COLUMNS, PUBLICATION, *HISTORY)
+ALL = (PARTITIONS, TABLES, COLUMNS, PUBLICATION)
 _OPENING = """# Data dictionary
 
 A table's name is the same everywhere: the asset `clean/markets` is the folder `clean/markets/` of the lake and

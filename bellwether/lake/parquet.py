@@ -132,7 +132,6 @@ def _write_stream(
     table: Table, partition: Partition, chunks: Iterable[pl.DataFrame], path: Path, facts: Mapping[str, Any]
 ) -> tuple[int, datetime | None]:
     """Write the chunks of a partition one after another, without holding all rows in memory."""
-    keys = Keys(table)
     rows, known_at = 0, None
     with _RowGroups(table, path) as groups:
         for chunk in chunks:
@@ -140,12 +139,11 @@ def _write_stream(
                 raise SchemaError(f"table {table.name}: the stream contains {type(chunk).__name__}; give only polars.DataFrame")
             frame = table.validate(chunk, unique=False)
             partitions.require_partition(table, partition, frame)
-            keys.add(frame)
             groups.append(frame)
             rows += frame.height
             known_at = max(filter(None, (known_at, _latest_known_at(frame))), default=None)
         groups.describe(_dump_facts(facts, rows, known_at))
-    keys.require_unique(scan([str(path)]))
+    require_unique(table, scan([str(path)]))
     release_memory(groups.size)
     return rows, known_at
 
@@ -255,29 +253,13 @@ def sort_rows(table: Table, frame: pl.DataFrame, *, constant: tuple[str, ...] = 
     return table.validate(frame)
 
 
-class Keys:
-    """Check that the keys of a partition are unique although its rows arrive in chunks. Keeps only a 64-bit hash per row."""
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self._columns = [name for name in table.key if name not in table.partitioned_by]
-        self._hashes: list[pl.Series] = []
-
-    def add(self, frame: pl.DataFrame) -> None:
-        """Add the keys of one chunk."""
-        if self._columns:
-            self._hashes.append(frame.select(pl.struct(self._columns).hash().alias("hash")).to_series())
-        else:
-            self._hashes.append(pl.Series("hash", [0], dtype=pl.UInt64).new_from_index(0, frame.height))
-
-    def require_unique(self, rows: pl.LazyFrame) -> None:
-        """Raise `SchemaError` for a duplicate key. rows: all rows added so far, which are read only if two hashes are equal."""
-        hashes = pl.concat(self._hashes) if self._hashes else pl.Series(dtype=pl.UInt64)
-        if hashes.n_unique() == hashes.len():
-            return
-        key = list(self._table.key)
-        twice = rows.select(key).filter(pl.struct(key).is_duplicated()).head(1).collect()
-        if twice.height:
-            raise SchemaError(
-                f"table {self._table.name}: the key {', '.join(key)} is not unique; first duplicate {twice.row(0, named=True)}"
-            )
+def require_unique(table: Table, rows: pl.LazyFrame) -> None:
+    """Raise `SchemaError` for a duplicate key in rows that may not fit into memory. Keeps only a 64-bit hash per row; equal hashes are compared."""
+    key = pl.struct(table.key)
+    hashes = rows.select(key.hash()).collect(engine="streaming").to_series()
+    if hashes.n_unique() == hashes.len():
+        return
+    twice = rows.select(table.key).filter(key.is_duplicated()).head(1).collect()
+    if twice.height:
+        names = ", ".join(table.key)
+        raise SchemaError(f"table {table.name}: the key {names} is not unique; first duplicate {twice.row(0, named=True)}")

@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 
 import orjson
-import polars as pl
 
 from bellwether.console import Progress, Silent
 from bellwether.errors import ConfigError, LakeError
@@ -19,19 +18,15 @@ from bellwether.lake.lake import Lake
 from bellwether.lake.partitions import partition_folder, partition_of_folder
 from bellwether.lake.storage import TEMPORARY, StorageEntry
 from bellwether.tables import TABLES, Table
-from bellwether.tables.history import HISTORY
-
-_TABLES = (*TABLES.values(), *HISTORY)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Copy of a catalog: where it is, its time in UTC, its partitions, and the history of publications if the partitions lack it."""
+    """Copy of a catalog: where it is, its time in UTC, and its partitions."""
 
     place: str
     at: datetime
     manifests: tuple[Manifest, ...]
-    history: tuple[tuple[Table, pl.DataFrame], ...] = ()
 
 
 def read_publication(lake: Lake, place: Path | str) -> Source:
@@ -39,12 +34,11 @@ def read_publication(lake: Lake, place: Path | str) -> Source:
     with warehouse.connect(place) as connection:
         of, at = connection.execute("SELECT lake, published_at FROM meta.publication").fetchall()[0]
         rows = connection.execute("FROM meta.partitions ORDER BY number").pl()
-        history = tuple((table, table.validate(connection.execute(f"FROM {table.sql_name}").pl())) for table in HISTORY)
     if of != lake.uri:
         raise LakeError(f"rebuilding the catalog: the warehouse {place} shows the lake {of}, not {lake.uri}; give a backup")
     tables = {table.sql_name: table for table in TABLES.values()}
     manifests = [_from_row(lake, tables[row["table_name"]], row) for row in rows.iter_rows(named=True) if row["table_name"] in tables]
-    return Source(str(place), at, tuple(manifests), history)
+    return Source(str(place), at, tuple(manifests))
 
 
 def read_backup(catalog: Path, at: datetime) -> Source:
@@ -62,8 +56,6 @@ def rebuild(lake: Lake, source: Source) -> int:
     lake.catalog.create()
     ordered = sorted(source.manifests, key=lambda manifest: manifest.number)
     lake.catalog.commit([replace(manifest, checked_at=None, damage=None) for manifest in ordered], lake.clock())
-    for table, rows in source.history:
-        lake.write(table, (), rows, run_id="rebuild")
     return len(source.manifests)
 
 
@@ -72,7 +64,7 @@ def find_uncommitted(lake: Lake) -> list[Manifest]:
 
     Files that are older than the current one of their partition, incomplete files, and files that are not in the folder of their partition, are left out.
     """
-    found = [manifest for table in _TABLES for manifest in _unnamed_files(lake, table)]
+    found = [manifest for table in TABLES.values() for manifest in _unnamed_files(lake, table)]
     return sorted(found, key=lambda manifest: (manifest.written_at, manifest.file))
 
 
@@ -141,7 +133,7 @@ class Verification:
     damaged: tuple[Damage, ...]
 
 
-def verify(lake: Lake, tables: Iterable[Table] = (*TABLES.values(), *HISTORY), progress: Progress | None = None) -> Verification:
+def verify(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values()), progress: Progress | None = None) -> Verification:
     """Compare every current file with the recorded SHA-256. Nothing is changed."""
     named = [manifest for table in tables for manifest in lake.manifests(table).values() if manifest.file]
     size, damaged = 0, []

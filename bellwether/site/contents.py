@@ -25,7 +25,7 @@ def units(source: SiteSource) -> Iterator[Unit]:
         colours.add(names)
     addresses = (settings().docs_url, settings().code_url)
     yield Unit("method", key(addresses), partial(method.pages, *addresses))
-    yield Unit("home", key(source.query("changes"), source.digest(*source.tables)), lambda: home.pages(source), source.published_at)
+    yield Unit("home", key(source.digest(*source.tables)), lambda: home.pages(source), source.published_at)
     yield from benchmark.units(source, colours)
     yield from trading.units(source, colours)
     yield from arena.units(source, colours)

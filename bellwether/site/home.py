@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 import polars as pl
 
-from bellwether.pages import columns
-from bellwether.pages.columns import Row, build_column, build_table
+from bellwether.pages.columns import build_table
 from bellwether.pages.model import Cell, Links, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import number, text, timestamp
+from bellwether.pages.values import number, timestamp
 from bellwether.replay.results.summary import sort_by_pnl
 from bellwether.site import arena_rankings, release, trading
 from bellwether.site.paths import release_path
@@ -25,7 +23,6 @@ def pages(source: SiteSource) -> Iterator[File]:
     """Yield the home page."""
     cards = (("Benchmark", _benchmark(source)), ("Arena", _arena(source)), ("Trading", _trading(source)))
     sections = [Section(name, parts, width=4) for name, parts in cards]
-    sections.append(Section("What changed since the last publication", [_changes(source)]))
     lead = "How well models forecast and trade on prediction markets: probabilities scored by outcomes, agents replayed on recorded order books, "
     lead += "and weekly cohorts that bet paper money on open markets."
     yield from render(Page("index.html", "Bellwether", lead, sections))
@@ -86,24 +83,3 @@ def _trading(source: SiteSource) -> list[Part]:
     )
     stats = Stats([("Agents", number(summary["agent"].n_unique()), ""), _newest(source, "replay")])
     return [stats, table, Links([Cell("All agents and episodes", href="trading/index.html")])]
-
-
-def _joined(field: str, row: Row) -> Cell:
-    return text(", ".join(row[field] or ()) or None)
-
-
-def _changes(source: SiteSource) -> Part:
-    """Build the table of leaderboards whose places changed since the latest publication with other places."""
-    names = (("Leader", "leader"), ("Leader before", "former"), ("New", "added"), ("Gone", "dropped"))
-    changes = source.query("changes")
-    return build_table(
-        "benchmark/leaderboard",
-        "Leaderboards with other places",
-        changes.iter_rows(named=True),
-        build_column("Area", lambda row: text(row["area"])),
-        build_column("Leaderboard", lambda row: text(row["board"])),
-        build_column("Metric", lambda row: text(columns.title(row["metric"]))),
-        *(build_column(title, partial(_joined, field)) for title, field in names),
-        build_column("Other places", lambda row: number(row["moved"]), numeric=True),
-        empty="No place changed, or the warehouse stores no earlier publication.",
-    )

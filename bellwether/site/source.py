@@ -22,7 +22,6 @@ from bellwether.lake.staleness import describe_delays, find_delays
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table, table
 from bellwether.tables.exports import redact_rows
-from bellwether.tables.history import STANDINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +86,8 @@ class SiteSource:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Permanent number of each forecaster, agent and family, by name; the number determines the colour."""
-        return dict(self._all("meta.names").select("name", "number").iter_rows())
+        """Number of each forecaster, agent and family, by name; the number determines the colour."""
+        return {name: number for number, name in enumerate(dict.fromkeys(self.query("names")["name"]))}
 
     def rows(self, name: str) -> int:
         """Return the row count of a table; 0 if the table is missing."""
@@ -174,8 +173,6 @@ class SiteSource:
             "meta.columns": {"table_name", "column_name", "ordinal", "type", "unit", "nullable", "description"},
             "meta.partitions": {"table_name", "partition", "rows", "bytes", "file", "sha256", "written_at", "known_at", "published"},
             "meta.publication": {"published_at", "world", "lake"},
-            "meta.names": {"name", "number"},
-            "meta.standings": set(STANDINGS.names),
         }
         for name, columns in required.items():
             missing = columns - set(self._all(name).columns)

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -120,7 +120,7 @@ def journal_rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
         return {name: sorted(journal.execute(f"SELECT * FROM {name}"), key=repr) for name in names}
 
 
-def test_a_restoration_that_was_killed_is_continued_by_the_same_backup_alone(
+def test_a_restoration_that_was_killed_is_repeated_in_an_empty_home_and_not_used(
     settings_of_home: Settings, backup_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from orchestration.home import prepare
@@ -137,18 +137,18 @@ def test_a_restoration_that_was_killed_is_continued_by_the_same_backup_alone(
         monkeypatch.setattr(shutil, "copyfile", killed)
         restore(config, backup_folder)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    with pytest.raises(BellwetherError, match="was interrupted; `bellwether restore`"):
+    with pytest.raises(BellwetherError, match="was interrupted; remove this folder"):
         prepare(config)
     with pytest.raises(BellwetherError, match=f"the restoration of {backup_folder.name} into it was interrupted"):
         backup(config, tmp_path / "half", at=AT)
     monkeypatch.setenv("BELLWETHER_HOME", str(config.home))
     settings.cache_clear()
     for command in (["warehouse"], ["doctor", "--files"], ["journal"], ["leaderboard", "arena"]):
-        assert "was interrupted; `bellwether restore`" in CliRunner().invoke(main, command).output, command
+        assert "was interrupted; remove this folder" in CliRunner().invoke(main, command).output, command
     settings.cache_clear()
-    other = backup(settings_of_home, tmp_path / "later", at=AT + timedelta(days=1))
-    with pytest.raises(BellwetherError, match=f"the restoration of {backup_folder.name} into .* was interrupted"):
-        restore(config, other)
+    with pytest.raises(BellwetherError, match="there is already"):
+        restore(config, backup_folder)
+    shutil.rmtree(config.world_home)
     restore(config, backup_folder)
     assert journal_rows(settings_of_home.world_home / "journal.db") == journal_rows(config.world_home / "journal.db")
     assert not config.restoring_path.exists()

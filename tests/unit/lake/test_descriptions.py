@@ -12,7 +12,7 @@ from bellwether.lake.meta import build_dictionary
 from bellwether.tables import TABLES, Column, Table
 from bellwether.tables.schema import TEXT
 from cli.main import main
-from resources.io_manager import COLUMNS, WIDTH, filled_cells_markdown, preview_markdown
+from resources.io_manager import COLUMNS, WIDTH, preview_markdown
 
 
 def test_a_bar_in_a_meaning_does_not_break_the_line() -> None:
@@ -22,16 +22,6 @@ def test_a_bar_in_a_meaning_does_not_break_the_line() -> None:
 
 def cell(text: str) -> str:
     return preview_markdown(pl.DataFrame({"a": [text]})).splitlines()[2].removeprefix("| ").removesuffix(" |")
-
-
-def test_each_column_has_a_bar_of_its_cells_with_a_value() -> None:
-    frame = pl.DataFrame({"key": ["a", "b", "c", "d"], "price": [None, None, None, 0.5], "never": [None] * 4})
-    assert filled_cells_markdown(frame).splitlines()[2:] == [
-        f"| `key` | {'█' * 20} 100% |",
-        f"| `price` | {'█' * 5}{'░' * 15} 25% |",
-        f"| `never` | {'░' * 20} 0% |",
-    ]
-    assert filled_cells_markdown(frame.clear()) == "no rows"
 
 
 PARTS = {

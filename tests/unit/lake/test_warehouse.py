@@ -19,8 +19,6 @@ from bellwether.lake.recovery import verify
 from bellwether.lake.warehouse import Publication, publish, query, tables_written_since
 from bellwether.tables import TABLES, table
 from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
-from tests.unit.site.world import NOW
-from tests.unit.site.world import rows as make_rows
 
 DAY = ("2025-09-01",)
 SCORES = table("benchmark/scores")
@@ -300,14 +298,3 @@ def test_a_file_that_is_no_warehouse_is_refused(unchanged: Path, tmp_path: Path)
     path.unlink()
     with pytest.raises(LakeError, match=r"there is no file .*damaged.duckdb"):
         query(path, "SELECT 1")
-
-
-def test_names_keep_their_numbers_and_standings_those_of_the_publication_before(tmp_path: Path) -> None:
-    lake, path = Lake(str(tmp_path / "lake"), clock=lambda: NOW), tmp_path / "w.duckdb"
-    for names in (("x", "y"), ("y", "z")):
-        board = make_rows("benchmark/leaderboard", 2, release="release-0", forecaster=list(names), rank=[1, 2], brier=[0.1, 0.2])
-        lake.write(table("benchmark/leaderboard"), ("release-0",), board, run_id="r")
-        publish(lake, path)
-    assert dict(query(path, "FROM meta.names").iter_rows()) == {"x": 0, "y": 1, "z": 2}
-    standings = query(path, "SELECT current, name, place FROM meta.standings WHERE area = 'benchmark' ORDER BY ALL")
-    assert standings.rows() == [(False, "x", 1), (False, "y", 2), (True, "y", 1), (True, "z", 2)]

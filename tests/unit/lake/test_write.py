@@ -26,7 +26,7 @@ import bellwether.database
 import bellwether.lake
 from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import Lake, partitions, warehouse
-from bellwether.lake.parquet import Keys, sort_rows
+from bellwether.lake.parquet import require_unique, sort_rows
 from bellwether.tables import TABLES, Column, Table, table
 from tests.unit.lake.frames import FORECASTS, PRICES, break_frame, forecasts, prices
 
@@ -381,17 +381,14 @@ def test_rows_are_sorted_or_refused_for_their_duplicate(declared: Table, rows: l
         assert sort_rows(declared, frame_of(rows)).rows() == sorted(rows, key=by)
 
 
-@given(KEYED_ROWS, st.integers(0, 12))
-def test_keys_of_chunks_are_unique_as_a_whole_or_refused(rows: list[tuple[str, int, int]], cut: int) -> None:
+@given(KEYED_ROWS)
+def test_keys_of_a_stream_are_unique_or_refused(rows: list[tuple[str, int, int]]) -> None:
     frame = frame_of(rows)
-    keys = Keys(PLAIN)
-    keys.add(frame.head(cut))
-    keys.add(frame.slice(cut))
     if frame.select("a", "b").is_duplicated().any():
         with pytest.raises(SchemaError, match="is not unique; first duplicate"):
-            keys.require_unique(frame.lazy())
+            require_unique(PLAIN, frame.lazy())
     else:
-        keys.require_unique(frame.lazy())
+        require_unique(PLAIN, frame.lazy())
 
 
 @given(st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), min_size=2, max_size=2, unique=True))

@@ -106,34 +106,6 @@ def test_a_journal_in_use_is_copied_as_of_one_instant(settings_of_home: Settings
     assert {path.name for path in folder.iterdir() if path.is_file()} == {"journal.db", "lake.catalog.db", FILE}
 
 
-def test_a_journal_whose_folder_cannot_be_written_is_copied_with_its_log(
-    settings_of_home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, connect = settings_of_home.world_home / "journal.db", sqlite3.connect
-
-    def no_index(name: str, **more: object) -> sqlite3.Connection:
-        if str(source) in str(name):
-            raise sqlite3.OperationalError("unable to open database file")
-        return connect(name, **more)  # type: ignore[call-overload, no-any-return]
-
-    with closing(connect(source)) as writer:
-        writer.execute("PRAGMA wal_autocheckpoint=0")
-        writer.execute("CREATE TABLE logged (x)")
-        writer.commit()
-        before = journal_rows(source)
-        monkeypatch.setattr(sqlite3, "connect", no_index)
-        with pytest.raises(LakeError, match="unable to open database file"):
-            backup(settings_of_home, tmp_path / "a", at=AT)
-        monkeypatch.setattr("os.access", lambda path, mode: path != source.parent)
-        folder = backup(settings_of_home, tmp_path / "b", at=AT)
-        monkeypatch.undo()
-        writer.execute("DROP TABLE logged")
-        writer.commit()
-    assert "logged" in before
-    assert journal_rows(folder / "journal.db") == before
-    assert not [path for path in folder.iterdir() if path.name.startswith("tmp")]
-
-
 def recorded(config: Settings, name: str, *, finished: bool) -> None:
     folder = config.recordings_path / name
     folder.mkdir(parents=True)

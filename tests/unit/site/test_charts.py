@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
 from importlib import resources
 from itertools import combinations
 
-import duckdb
 import numpy as np
-import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from bellwether.lake.sql import sql_text
 from bellwether.pages import charts
 from bellwether.pages.charts import GREY, PALETTE, place_labels
-from bellwether.pages.model import Note, PageTable
 from bellwether.pages.values import visible_range
-from bellwether.site import home
-from bellwether.tables.history import STANDINGS
 
 _TO_XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]])
 _WHITE = np.array([0.95047, 1.0, 1.08883])
@@ -85,30 +78,3 @@ def test_colours_of_a_page_are_distinct() -> None:
     assert colours.of(["first", "same", "second"]) == {"first": PALETTE[0], "second": PALETTE[1], "same": PALETTE[2]}
     many = charts.Colours({str(place): place for place in range(40)})
     assert len(set(many.of([str(place) for place in range(40)]).values())) == 40
-
-
-def test_what_changed_compares_two_publications() -> None:
-    """The home page lists boards whose places changed, with the former leader, moves, and names that came and went."""
-    places = {False: {"x": 1, "y": 2, "z": 3}, True: {"y": 1, "x": 2, "w": 3}}
-    rows = [
-        {"published_at": datetime(2026, 6, 28, tzinfo=UTC), "current": current, "area": "benchmark", "board": board, "metric": "brier", "name": name, "place": place, "value": 0.1}
-        for current, names in places.items()
-        for board, own in (("r", names), ("same", places[False]))
-        for name, place in own.items()
-    ]  # fmt: skip
-    changed, unchanged = (home._changes(_Standings(frame)) for frame in (STANDINGS.frame(rows), STANDINGS.empty()))  # type: ignore[arg-type]
-    assert isinstance(changed, PageTable) and isinstance(unchanged, Note)
-    assert [[cell.text for cell in row] for row in changed.rows] == [["benchmark", "r", "Brier", "y", "x", "w", "z", "2"]]
-
-
-class _Standings:
-    """Warehouse with only the table meta.standings."""
-
-    def __init__(self, standings: pl.DataFrame) -> None:
-        self._standings = standings
-
-    def query(self, name: str) -> pl.DataFrame:
-        with duckdb.connect() as connection:
-            connection.register("rows", self._standings)
-            connection.execute("CREATE SCHEMA meta; CREATE TABLE meta.standings AS FROM rows")
-            return connection.sql(sql_text(f"site/{name}")).pl()
