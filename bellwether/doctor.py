@@ -27,7 +27,7 @@ from bellwether.deployment import Finding, deployment
 from bellwether.errors import BellwetherError, ConfigError, VenueError
 from bellwether.files import is_other_home
 from bellwether.forecasting import forecasters
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from bellwether.journal.tables import SCHEMA as JOURNAL
 from bellwether.lake.catalog import SCHEMA as CATALOG
 from bellwether.lake.warehouse import publication_time, query

@@ -17,7 +17,8 @@ from typing import Any, Self
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
+from bellwether.journal.journal import Journal
+from bellwether.journal.values import CostSource, Outcome, Reply, Usage
 from bellwether.models.client import Answer, Limits, ModelClient
 from bellwether.models.keys import SANDBOX_KEY, Endpoint
 from bellwether.models.model import Model

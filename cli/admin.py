@@ -174,7 +174,7 @@ def _rebuild_catalog(backup: Path | None, adopt: tuple[str, ...]) -> None:
 
 def _require_journal() -> None:
     """Raise `LakeError` if the journal is missing while the lake has answers of models."""
-    from bellwether.journal import Journal
+    from bellwether.journal.journal import Journal
 
     with Journal.of(settings()) as journal:
         if not journal.exists():

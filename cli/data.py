@@ -87,7 +87,7 @@ def _require_days(first: date, last: date) -> None:
 
 def _rate_limit(config: Settings) -> RateLimit:
     """Return the rate limit of requests to Kalshi, which is shared with running pulls in the live world."""
-    from bellwether.journal import Journal
+    from bellwether.journal.journal import Journal
     from bellwether.venues.http.client import RateLimit
 
     shared = Journal.of(config).limits if config.world is World.LIVE else None

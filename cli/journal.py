@@ -9,13 +9,14 @@ import click
 import polars as pl
 
 from bellwether.console import console, emit, grid
-from bellwether.journal import Journal, records
+from bellwether.journal import records
+from bellwether.journal.journal import Journal
 from bellwether.journal.values import format_dollars
 from bellwether.settings import settings
 from cli.options import AS_JSON, operator_name
 
 if TYPE_CHECKING:
-    from bellwether.journal import Journal
+    from bellwether.journal.journal import Journal
     from bellwether.journal.values import CallStatus
 
 #: Failed calls that are listed; --json has all.

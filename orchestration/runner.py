@@ -34,7 +34,7 @@ from resources.venues import STOPPED as BY_SIGNAL
 from resources.venues import resume_requests
 
 if TYPE_CHECKING:
-    from bellwether.journal import Journal
+    from bellwether.journal.journal import Journal
     from bellwether.lake import Lake
     from bellwether.lake.partitions import Partition
 

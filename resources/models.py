@@ -18,7 +18,7 @@ from bellwether.settings import settings
 from resources.venues import WorldResource
 
 if TYPE_CHECKING:
-    from bellwether.journal import Journal
+    from bellwether.journal.journal import Journal
     from bellwether.models.client import Limits, ModelClient
 
 
@@ -37,7 +37,7 @@ class JournalResource(dg.ConfigurableResource):
     def journal(self) -> "Journal":
         """The journal. Each process opens it once."""
         if self._journal is None:
-            from bellwether.journal import Journal
+            from bellwether.journal.journal import Journal
 
             self._journal = Journal(self.url) if self.url else Journal.of(settings())
         return self._journal

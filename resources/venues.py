@@ -122,7 +122,7 @@ class VenueResource(dg.ConfigurableResource):
     def shared(self) -> "SharedLimits":
         """Limits that all processes on the journal share."""
         if self._shared is None:
-            from bellwether.journal import Journal
+            from bellwether.journal.journal import Journal
 
             self._shared = Journal.of(settings()).limits
         return self._shared

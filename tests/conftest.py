@@ -22,7 +22,7 @@ from tests.sizes import EXAMPLES, NIGHTLY
 from tests.stores import bucket, s3_server
 
 if TYPE_CHECKING:
-    from bellwether.journal import Journal
+    from bellwether.journal.journal import Journal
     from tests.captures import Captures
     from tests.demo_home import World
     from tests.unit.journal.calls import Clock
@@ -230,7 +230,7 @@ def clock() -> Clock:
 @pytest.fixture
 def journal(url: str, clock: Clock) -> Iterator[Journal]:
     """A journal with the tests' clock."""
-    from bellwether.journal import Journal
+    from bellwether.journal.journal import Journal
 
     with Journal(url, clock=clock, patience=10) as opened:
         yield opened

@@ -21,10 +21,9 @@ from bellwether import forecasting
 from bellwether.console import Advance
 from bellwether.console import Progress as Shown
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.forecasting.elicitation_run import describe_estimate
-from bellwether.forecasting.evaluation import evaluate_models
+from bellwether.forecasting.elicitation_run import describe_estimate, evaluate_models
 from bellwether.forecasting.language_model import LanguageModel
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from bellwether.lake import Lake
 from bellwether.models.keys import status
 from bellwether.questions import release as find
@@ -33,7 +32,7 @@ from bellwether.questions.versions import draw
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
-    from bellwether.forecasting.evaluation import Progress
+    from bellwether.forecasting.elicitation_run import ModelProgress
     from bellwether.forecasting.forecaster import Forecaster
     from bellwether.models.client import Limits, ModelClient
     from orchestration.runner import Runner
@@ -139,7 +138,7 @@ def _send_calls(
 ) -> dict[str, BellwetherError | None]:
     """Send the calls of all models concurrently. Returns per model its error, or None. Raises `KeyboardInterrupt` after a signal."""
 
-    async def send(progress: Progress) -> dict[str, BellwetherError | None]:
+    async def send(progress: ModelProgress) -> dict[str, BellwetherError | None]:
         async with work.models.of_run(run, limits).client() as client:
             with _handle_signals(client) as interrupted:
                 ends = await evaluate_models(models, questions, client, progress)
@@ -179,7 +178,7 @@ def _handle_signals(client: ModelClient) -> Iterator[asyncio.Event]:
 
 
 @contextmanager
-def _track_models(progress: Shown) -> Iterator[Progress]:
+def _track_models(progress: Shown) -> Iterator[ModelProgress]:
     """Show a progress stage for each model, from the model's first answer on. Yields the function to call whenever a model's number of answers changes."""
     with ExitStack() as stages:
         shown: dict[str, tuple[Advance, int]] = {}

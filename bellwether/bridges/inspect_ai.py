@@ -50,12 +50,11 @@ from bellwether.calibration import evaluate
 from bellwether.calibration.answers import Answers
 from bellwether.errors import BellwetherError, ConfigError, ScoringError
 from bellwether.files import atomic_folder
-from bellwether.forecasting.elicitation import Elicitation
 from bellwether.forecasting.elicitation_run import forecast_instant, list_samples
 from bellwether.forecasting.forecaster import forecast_rows
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.forecasting.parsing import Reading, read
-from bellwether.forecasting.prompt import messages, prompt_hash, repair, response_format
+from bellwether.forecasting.prompt import Elicitation, messages, prompt_hash, repair, response_format
 from bellwether.lake import Lake
 from bellwether.models.model import Model
 from bellwether.models.response import Ending, parse_ending

@@ -1,35 +1,45 @@
 """Forecasts of one language model for the questions of a release. Every sample becomes a row, including failed ones.
 
+A sample is a conversation: a single call, or rounds of tool calls before the answer. Every answer is in the journal, and so is every result of a tool,
+as a record of the answer that called it. A repeated run gets both from there, also when the tools would return something else today.
 Prompts are in prompt.py, parsers of answers in parsing/, requests to providers and their costs in bellwether/models.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import json
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
 from bellwether.errors import BellwetherError
-from bellwether.forecasting.conversation import PURPOSE, call_terms, forbid_tools, hold_conversation
 from bellwether.forecasting.forecaster import Forecaster
 from bellwether.forecasting.parsing import Reading, compat, read
 from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
-from bellwether.forecasting.prompt import Message, messages, prompt_hash, repair
-from bellwether.forecasting.tools import Sources, Tools, open_sources, tool_instructions
-from bellwether.journal import CostSource, Journal, Outcome, Scope
-from bellwether.journal.tables import sum_known
+from bellwether.forecasting.prompt import Message, messages, prompt_hash, repair, response_format
+from bellwether.forecasting.tools import MOST_CALLS, Sources, Tools, open_sources, tool_instructions
+from bellwether.journal.journal import Journal
+from bellwether.journal.tables import Scope, sum_known
+from bellwether.journal.values import CostSource, Outcome
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, build_request, journal_model_name
 from bellwether.models.model import Model
 from bellwether.models.prices import estimate
-from bellwether.models.response import Ending, parse_ending
+from bellwether.models.response import Ending, ToolCall, parse_ending
+from bellwether.models.tool_calls import build_turn
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
 from bellwether.tables.exports import redact_rows
 from bellwether.tables.knowledge import knowledge_columns
+
+PURPOSE = "benchmark/forecasts"
+#: Kind of the journal's records with results of tools.
+RECORD = "tool_result"
+_NOT_EXECUTED = json.dumps({"error": f"not carried out: an answer may call {MOST_CALLS} tools"})
 
 UNREADABLE = "unreadable"
 NOT_ASKED = "not_asked"
@@ -40,6 +50,11 @@ CONTRADICTORY = "contradictory"
 _ENDED = {Ending.CUT: Outcome.TRUNCATION.value, Ending.FILTERED: Outcome.REFUSAL.value}
 #: Kinds of problems that have their own kind of failure.
 _PROBLEMS = {"cut off": Outcome.TRUNCATION.value, "contradictory answers": CONTRADICTORY}
+
+#: Failures without a response of the model, which count against the server.
+_ON_THE_WAY = (Outcome.PROVIDER_ERROR.value, Outcome.TIMEOUT.value, Outcome.RATE_LIMIT.value)
+#: Reasons of `MALFORMED` for responses that come from no model; empty answers and reasoning alone come from the model.
+_NO_ANSWER = r"^HTTP |\(finish reason: none\)$"
 
 #: Columns of a row that do not come from the question.
 _ROW = {"id": pl.String()} | {
@@ -52,6 +67,8 @@ T = TypeVar("T")
 Row = dict[str, Any]
 #: Progress callback, called after each sample with the completed and total numbers of samples.
 Progress = Callable[[int, int], None]
+#: The same for several models, with the name of the model first.
+ModelProgress = Callable[[str, int, int], None]
 
 
 class Interrupted(BellwetherError):
@@ -76,6 +93,40 @@ class Sample:
     sample: int
     as_of: datetime | None
     prompt: list[Message]
+
+
+async def evaluate_models(
+    forecasters: Sequence[ModelForecaster], questions: pl.DataFrame, client: ModelClient, progress: ModelProgress
+) -> dict[str, BellwetherError | None]:
+    """Evaluate all models on all questions concurrently. Returns for each model by name the error that stopped it, or None.
+
+    The other models continue. A model whose requests all failed at the server counts as stopped.
+    """
+
+    async def run(forecaster: ModelForecaster) -> BellwetherError | None:
+        try:
+            rows = await run_elicitation(forecaster, questions, client, lambda done, total: progress(forecaster.name, done, total))
+        except BellwetherError as error:
+            return error
+        return _server_failure(forecaster.name, rows)
+
+    errors = await asyncio.gather(*(run(forecaster) for forecaster in forecasters))
+    return dict(zip((forecaster.name for forecaster in forecasters), errors, strict=True))
+
+
+def _server_failure(name: str, rows: pl.DataFrame) -> BellwetherError | None:
+    """Return an error with the most frequent reason if every request of a model failed at the server, else None. Requests that the server
+    rejected do not count as failures.
+    """
+    sent = rows.filter(pl.col("failure").is_null() | (pl.col("failure") != NOT_ASKED))
+    unspoken = (pl.col("output_tokens").fill_null(0) == 0) & pl.col("error").str.contains(_NO_ANSWER)
+    refused = (pl.col("failure") == Outcome.PROVIDER_ERROR.value) & pl.col("error").str.starts_with("HTTP 4")
+    failed = pl.col("failure").is_in(_ON_THE_WAY) & ~refused
+    lost = sent.filter(failed | ((pl.col("failure") == Outcome.MALFORMED.value) & unspoken))
+    if lost.is_empty() or lost.height < sent.height:
+        return None
+    errors = lost["error"]
+    return BellwetherError(f"calling {name}: all {len(errors)} calls failed: {errors.mode().sort()[0]}; repeat when that is fixed")
 
 
 def list_samples(model: Model, questions: pl.DataFrame) -> list[Sample]:
@@ -244,6 +295,63 @@ def _build_frame(forecaster: ModelForecaster, questions: pl.DataFrame, rows: Seq
 def _replace_surrogates(value: Any) -> Any:
     """Replace lone surrogates, which UTF-8 cannot encode, by question marks. The journal has the original."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
+
+
+# --- conversations ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Finished conversation. messages: the last request. results: of all requests; the last one is the answer, or the reason of a missing one."""
+
+    messages: Sequence[Message]
+    results: Sequence[Answer | NoAnswer]
+
+
+def call_terms(model: Model, sample: int, tools: Tools | None) -> dict[str, Any]:
+    """Return the arguments of `ModelClient.ask` and `build_request` that all calls of a sample share."""
+    form = response_format(model.elicitation)
+    parameters: dict[str, Any] = {} if form is None else {"response_format": form}
+    if tools is not None:
+        parameters["tools"] = tools.definitions
+    return {"purpose": PURPOSE, "sample": sample, "scope": "" if tools is None else tools.scope, "parameters": parameters}
+
+
+async def hold_conversation(
+    model: Model, prompt: Sequence[Message], client: ModelClient, terms: Mapping[str, Any], tools: Tools | None
+) -> Conversation:
+    """Send the prompt, and execute tool calls until the model answers. After `model.steps` rounds it must answer without tools."""
+    messages, results = list(prompt), list[Answer | NoAnswer]()
+    for number in range(model.steps if tools is not None else 0):
+        answer = await client.ask(model, messages, **terms)
+        results.append(answer)
+        if isinstance(answer, NoAnswer) or answer.cut or not answer.tool_calls:
+            return Conversation(messages, results)
+        assert tools is not None
+        message, calls = build_turn(answer, number, len(answer.tool_calls))
+        messages = [*messages, message]
+        for position, call in enumerate(calls):
+            if position < MOST_CALLS:
+                execute = partial(_execute, tools, call)
+                content = (await client.record_once(RECORD, answer.key, execute, position)).decode()
+            else:
+                content = _NOT_EXECUTED
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
+    results.append(await client.ask(model, messages, **forbid_tools(terms)))
+    return Conversation(messages, results)
+
+
+def forbid_tools(terms: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the terms of a call in which the model must answer. The tools stay in it, because the earlier messages call them."""
+    parameters = terms["parameters"]
+    return {**terms, "parameters": parameters | ({"tool_choice": "none"} if "tools" in parameters else {})}
+
+
+def _execute(tools: Tools, call: ToolCall) -> bytes:
+    return tools.execute(call).encode(errors="replace")
+
+
+# --- estimates ----------------------------------------------------------------------------------------------------------
 
 
 def describe_estimate(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[str, Any]:

@@ -16,25 +16,11 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from bellwether.errors import BellwetherError, ConfigError, LakeError
-from bellwether.journal import (
-    Answered,
-    Attempt,
-    Budget,
-    BudgetExceeded,
-    Busy,
-    CallKey,
-    Failed,
-    Full,
-    InFlight,
-    Journal,
-    Outcome,
-    Request,
-    Usage,
-)
-from bellwether.journal.journal import this_process
+from bellwether.journal.journal import Attempt, BudgetExceeded, InFlight, Journal, this_process
 from bellwether.journal.limits import renewing
 from bellwether.journal.records import Records
-from bellwether.journal.values import NO_USAGE, NOT_STATED, Served
+from bellwether.journal.tables import Budget
+from bellwether.journal.values import NO_USAGE, NOT_STATED, Answered, Busy, CallKey, Failed, Full, Outcome, Request, Served, Usage
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
 from bellwether.models.prices import compute_max_cost
@@ -281,7 +267,7 @@ class ModelClient:
         Args:
             model: the model, with its own parameters.
             messages: OpenAI's form.
-            purpose, scope, sample: distinguish calls with the same messages; see `bellwether.journal.Request`.
+            purpose, scope, sample: distinguish calls with the same messages; see `bellwether.journal.values.Request`.
             parameters: in addition to the model's own: response_format, tools, …
             budgets: budgets into which the call must fit, in addition to the limits of the run.
 

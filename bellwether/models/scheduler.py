@@ -12,8 +12,8 @@ from random import Random
 from typing import Any, Literal
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.journal import Budget, Scope
 from bellwether.journal.limits import SharedLimits
+from bellwether.journal.tables import Budget, Scope
 from bellwether.journal.values import Outcome, Reply
 from bellwether.models.model import Model
 from bellwether.models.response import AttemptResult, NextStep

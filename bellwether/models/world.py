@@ -24,7 +24,7 @@ class WorldModels:
     @asynccontextmanager
     async def client(self) -> AsyncIterator[ModelClient]:
         """Open a model client, which is closed at the end of the `async with` block."""
-        from bellwether.journal import Journal
+        from bellwether.journal.journal import Journal
         from bellwether.models.client import Limits, ModelClient
         from bellwether.models.transport import ProviderWire
 

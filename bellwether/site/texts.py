@@ -10,8 +10,7 @@ from typing import Any, cast
 import polars as pl
 
 from bellwether.errors import ConfigError
-from bellwether.forecasting.elicitation import Elicitation
-from bellwether.forecasting.prompt import VERSION, Message, messages, prompt_hash
+from bellwether.forecasting.prompt import VERSION, Elicitation, Message, messages, prompt_hash
 from bellwether.pages.model import TextEntry
 from bellwether.pages.render import File, data_script
 from bellwether.pages.values import show_controls, slug

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.journal import Attempt, Journal, Outcome
+from bellwether.journal.journal import Attempt, Journal
 from bellwether.journal.records import Records
+from bellwether.journal.values import Outcome
 from bellwether.settings import settings
 from cli.main import main
 from tests.unit.journal.calls import begin_attempt, begin_call, make_reply, make_request

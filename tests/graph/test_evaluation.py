@@ -29,7 +29,7 @@ from bellwether.console import Silent
 from bellwether.errors import BellwetherError
 from bellwether.forecasting import forecaster
 from bellwether.forecasting.language_model import LanguageModel
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from bellwether.lake.warehouse import query
 from bellwether.models import client
 from bellwether.models.client import Limits

@@ -11,7 +11,7 @@ import dagster as dg
 import duckdb
 import pytest
 
-from bellwether.journal import Answered
+from bellwether.journal.values import Answered
 from bellwether.settings import settings
 from orchestration.definitions import build_defs
 from resources import LakeIOManager, LakeResource, WarehouseResource, venues

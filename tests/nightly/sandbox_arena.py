@@ -13,7 +13,7 @@ from bellwether import concurrency
 from bellwether.arena.weekly.context import WeekContext
 from bellwether.arena.weekly.kalshi import Kalshi
 from bellwether.arena.weekly.polymarket import Polymarket
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from bellwether.models.client import ModelClient
 from bellwether.models.keys import endpoints
 from bellwether.settings import Settings

@@ -19,7 +19,8 @@ import polars as pl
 import sqlalchemy as sa
 
 import bellwether.journal.journal
-from bellwether.journal import Answered, Attempt, Failed, Journal, Outcome
+from bellwether.journal.journal import Attempt, Journal
+from bellwether.journal.values import Answered, Failed, Outcome
 from tests.unit.journal.calls import TIMEOUT, Clock, begin_attempt, begin_call, make_reply, make_request
 
 ROOT = Path(__file__).resolve().parents[2]

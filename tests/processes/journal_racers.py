@@ -12,8 +12,10 @@ from multiprocessing import get_context
 from multiprocessing.synchronize import Barrier
 from typing import Any
 
-from bellwether.journal import Answered, Attempt, Budget, BudgetExceeded, Journal, Scope
+from bellwether.journal.journal import Attempt, BudgetExceeded, Journal
 from bellwether.journal.records import Records
+from bellwether.journal.tables import Budget, Scope
+from bellwether.journal.values import Answered
 from tests.unit.journal.calls import begin_attempt, begin_call, make_reply, make_request
 
 RUNNERS = 4

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from bellwether.journal import Journal, Scope
+from bellwether.journal.journal import Journal
 from bellwether.journal.records import Records
+from bellwether.journal.tables import Scope
 from tests.processes.journal_crashes import check_kills
 from tests.processes.journal_racers import ESTIMATE, RUNNERS, Racers, make_records, open_first, reserve, spend, stall_or_take_over, win
 from tests.shared import wait_for_child
@@ -34,7 +35,7 @@ def racers() -> Iterator[Racers]:
 FIRST_OPENING = """
 import os, sys
 import sqlalchemy as sa
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from tests.unit.journal.calls import begin_attempt, make_reply, make_request
 from tests.processes.journal_crashes import Countdown
 url = sys.argv[1]
@@ -173,7 +174,7 @@ def test_a_process_killed_at_every_statement_stores_the_whole_record_or_none(url
 READONLY = """
 import os, sys
 from bellwether.errors import ConfigError
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from tests.unit.journal.calls import begin_attempt, make_request
 begin_attempt(Journal("sqlite:///" + sys.argv[2]))
 os.setgid(65534); os.setuid(65534)
@@ -203,7 +204,7 @@ def test_what_may_not_be_written_is_one_clear_error(what: str) -> None:
 FULL = """
 import resource, signal, sys
 from bellwether.errors import LakeError
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from tests.unit.journal.calls import begin_attempt, make_reply, make_request
 journal = Journal("sqlite:///" + sys.argv[1])
 stored = 0

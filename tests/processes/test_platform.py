@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from bellwether.backup import backup, restore
 from bellwether.errors import BellwetherError
 from bellwether.files import atomic_folder
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from bellwether.journal.records import Records
 from bellwether.lake import Lake
 from bellwether.settings import Settings, settings

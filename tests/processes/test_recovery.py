@@ -16,7 +16,7 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from bellwether.lake import Lake
 from bellwether.lake.recovery import verify
 from bellwether.settings import Venue

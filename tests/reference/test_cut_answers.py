@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.forecasting.parsing import read
-from bellwether.journal import CallKey
+from bellwether.journal.values import CallKey
 from bellwether.models.client import Answer
 from bellwether.models.response import Ending, parse_ending
 from tests.sizes import NIGHTLY

@@ -23,8 +23,9 @@ from bellwether.arena.weekly.kalshi import Kalshi
 from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.errors import ConfigError
 from bellwether.forecasting.forecaster import Models
-from bellwether.journal import Budget, Journal, Scope
+from bellwether.journal.journal import Journal
 from bellwether.journal.records import Records
+from bellwether.journal.tables import Budget, Scope
 from bellwether.lake import Lake, Slice
 from bellwether.tables.arena import AGENTS, EVIDENCE, UNIVERSE
 

@@ -25,7 +25,8 @@ from bellwether.arena.weekly.context import PURPOSE, WeekContext
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.forecasting.prompt import Message
-from bellwether.journal import BudgetExceeded, CostSource, Request, Usage
+from bellwether.journal.journal import BudgetExceeded
+from bellwether.journal.values import CostSource, Request, Usage
 from bellwether.models.client import Answer, ModelClient, NoAnswer, journal_model_name
 from bellwether.models.model import Model
 from bellwether.models.registry import models

@@ -20,8 +20,9 @@ from bellwether.arena.weekly.decisions import DecisionOutcome, decide_all
 from bellwether.arena.weekly.model_calls import Task
 from bellwether.errors import BellwetherError
 from bellwether.forecasting.prompt import Message
-from bellwether.journal import Answered, Attempt, CostSource, Failed, Journal, Reply, Request, Usage
+from bellwether.journal.journal import Attempt, Journal
 from bellwether.journal.records import Records
+from bellwether.journal.values import Answered, CostSource, Failed, Reply, Request, Usage
 from bellwether.models.client import Answer, NoAnswer
 from bellwether.units import SharePrice
 from tests.unit.arena.world import COHORT, NOW, V1, agent, binary, buy_trade

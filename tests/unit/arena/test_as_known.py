@@ -28,7 +28,7 @@ from bellwether.arena.weekly.interventions import archive_cohort, cancel_market,
 from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.arena.weekly.rows import build_agents_rows
 from bellwether.errors import BellwetherError
-from bellwether.journal import Outcome
+from bellwether.journal.values import Outcome
 from bellwether.models.client import NoAnswer
 from bellwether.models.scheduler import Stopped
 from bellwether.submissions.validation import SCHEMA

@@ -17,8 +17,8 @@ from bellwether.arena.weekly.decisions import DecisionOutcome
 from bellwether.arena.weekly.model_calls import Task
 from bellwether.errors import VenueError
 from bellwether.forecasting.prompt import Message
-from bellwether.journal import CallKey, Journal, Outcome, Usage
-from bellwether.journal.values import CostSource
+from bellwether.journal.journal import Journal
+from bellwether.journal.values import CallKey, CostSource, Outcome, Usage
 from bellwether.models.client import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 from tests.unit.arena.scripted_week import ANSWERS, BET, DEADLINE, KILLED, TIMEOUT, Provider, Run, fetch_quotes, make_run, tasks

@@ -20,7 +20,7 @@ from bellwether.arena.records import FrozenCohort, FrozenUniverse, decode_record
 from bellwether.arena.universe import build_universe, market_from_row, select_universe, status_from_row
 from bellwether.arena.weekly.context import list_deciding_cohorts as weekly_deciding
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime
 from tests.unit.arena.weeks import Arena
 from tests.unit.arena.world import V1, agent, agents_frame, usd

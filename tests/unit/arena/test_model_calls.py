@@ -15,8 +15,7 @@ from bellwether.arena.weekly import rows
 from bellwether.arena.weekly.context import WeekBudgets, compute_week_spending, week_scope
 from bellwether.arena.weekly.decisions import decide_week
 from bellwether.checks.rule import rules_for
-from bellwether.journal import Outcome
-from bellwether.journal.values import Served
+from bellwether.journal.values import Outcome, Served
 from bellwether.models.response import AttemptResult
 from bellwether.models.transport import ModelCall
 from bellwether.tables import arena as tables

@@ -23,7 +23,7 @@ from bellwether.arena.weekly.decisions import WeekDecisions, decide_week
 from bellwether.arena.weekly.evidence import FactRows, build_evidence_rows
 from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.arena.weekly.polymarket import Polymarket
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from bellwether.lake import Lake
 from bellwether.models.client import ModelClient
 from bellwether.models.keys import Endpoint

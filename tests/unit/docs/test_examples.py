@@ -14,7 +14,7 @@ import pytest
 from bellwether.corpus import read_documents
 from bellwether.forecasting import prompt
 from bellwether.forecasting.parsing import read
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from bellwether.models.client import Answer, Limits, ModelClient
 from bellwether.models.keys import endpoints
 from bellwether.models.registry import models

@@ -12,10 +12,17 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.forecasting.elicitation_run import Interrupted, describe_estimate, forecast_instant, list_samples, run_elicitation
-from bellwether.forecasting.evaluation import evaluate_models
+from bellwether.forecasting.elicitation_run import (
+    Interrupted,
+    describe_estimate,
+    evaluate_models,
+    forecast_instant,
+    list_samples,
+    run_elicitation,
+)
 from bellwether.forecasting.language_model import LanguageModel
-from bellwether.journal import CostSource, Journal, Outcome, Usage
+from bellwether.journal.journal import Journal
+from bellwether.journal.values import CostSource, Outcome, Usage
 from bellwether.models.client import ModelClient, Retry
 from bellwether.models.failures import Stop
 from bellwether.models.keys import Endpoint

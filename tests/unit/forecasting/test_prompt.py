@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError
 from bellwether.forecasting import prompt
-from bellwether.forecasting.elicitation import Elicitation
 from bellwether.forecasting.parsing import read
+from bellwether.models.model import Elicitation
 
 FORMS = get_args(Elicitation)
 AS_OF = datetime(2026, 3, 4, 23, 30, tzinfo=UTC)

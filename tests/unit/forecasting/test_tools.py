@@ -15,7 +15,7 @@ from bellwether.errors import ConfigError
 from bellwether.forecasting.elicitation_run import run_elicitation
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.forecasting.tools import MOST_CALLS, MOST_PRICES
-from bellwether.journal import Outcome
+from bellwether.journal.values import Outcome
 from bellwether.lake import Lake
 from bellwether.models.model import Model
 from bellwether.models.registry import models

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from bellwether.journal import Attempt, CostSource, Journal, Reply, Request, Usage
+from bellwether.journal.journal import Attempt, Journal
+from bellwether.journal.values import CostSource, Reply, Request, Usage
 from bellwether.lake import Lake
 from bellwether.settings import Settings
 from bellwether.tables import table

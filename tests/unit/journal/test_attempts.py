@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from bellwether.concurrency import in_thread
 from bellwether.errors import ConfigError
-from bellwether.journal import Answered, Attempt, Busy, CostSource, Failed, Journal, Outcome, Reply, Scope, Usage
-from bellwether.journal.journal import NewAttempt
+from bellwether.journal.journal import Attempt, Journal, NewAttempt
+from bellwether.journal.tables import Scope
+from bellwether.journal.values import Answered, Busy, CostSource, Failed, Outcome, Reply, Usage
 from tests.unit.journal.calls import START, TIMEOUT, Clock, attempt_outcomes, begin_attempt, begin_call, make_reply, make_request
 
 

@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.journal import Budget, BudgetExceeded, Journal, Outcome, Scope
-from bellwether.journal.tables import LEASE
+from bellwether.journal.journal import BudgetExceeded, Journal
+from bellwether.journal.tables import LEASE, Budget, Scope
+from bellwether.journal.values import Outcome
 from tests.unit.journal.calls import START, TIMEOUT, Clock, attempt_outcomes, begin_attempt, make_reply, make_request
 
 RUN = Scope(run="week-9")

@@ -17,9 +17,10 @@ import sqlalchemy as sa
 
 from bellwether.database import Database, Transaction
 from bellwether.errors import ConfigError, LakeError
-from bellwether.journal import Busy, Journal, Outcome
+from bellwether.journal.journal import Journal
 from bellwether.journal.records import Records
 from bellwether.journal.tables import SCHEMA, VERSION
+from bellwether.journal.values import Busy, Outcome
 from bellwether.settings import Settings
 from deploy.loopback import Process
 from tests.unit.journal.calls import answered_lake, begin_attempt, begin_call, make_reply, make_request

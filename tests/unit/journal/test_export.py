@@ -9,7 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.journal import CostSource, Journal, Outcome, Reply, Scope, Usage
+from bellwether.journal.journal import Journal
+from bellwether.journal.tables import Scope
+from bellwether.journal.values import CostSource, Outcome, Reply, Usage
 from tests.unit.journal.calls import START, TIMEOUT, Clock, begin_attempt, make_reply, make_request
 
 UTC = pl.Datetime("us", "UTC")

@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.journal import Attempt, Busy, Full, InFlight, Journal, Outcome
+from bellwether.journal.journal import Attempt, InFlight, Journal
 from bellwether.journal.tables import LEASE
+from bellwether.journal.values import Busy, Full, Outcome
 from tests.unit.journal.calls import Clock, begin_attempt, begin_call, make_reply, make_request
 
 TWO = InFlight("oracle", 2)

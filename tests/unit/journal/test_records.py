@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from bellwether.journal.records import Records
 
 COHORT = ("cohort", "2026-03-01")

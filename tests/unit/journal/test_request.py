@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError
-from bellwether.journal import Request
+from bellwether.journal.values import Request
 from tests.unit.journal.calls import make_request
 
 #: A change of this digest would make every stored answer unreachable.

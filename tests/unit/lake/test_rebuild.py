@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from bellwether.backup import backup
 from bellwether.errors import ConfigError
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from bellwether.lake import Lake
 from bellwether.lake.recovery import adopt, find_uncommitted, read_publication, rebuild
 from bellwether.lake.warehouse import publish, query

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
+from bellwether.journal.journal import Journal
+from bellwether.journal.values import CostSource, Outcome, Reply, Usage
 from bellwether.models.client import ModelClient
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from bellwether.errors import BellwetherError, ConfigError, LakeError
-from bellwether.journal import Journal, Outcome, Request, Scope, State, Usage
+from bellwether.journal.journal import Journal
+from bellwether.journal.tables import Scope
+from bellwether.journal.values import Outcome, Request, State, Usage
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped, journal_model_name
 from bellwether.models.failures import Stop
 from bellwether.models.keys import Endpoint

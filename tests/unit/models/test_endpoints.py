@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from bellwether.forecasting.elicitation_run import Interrupted, run_elicitation
-from bellwether.forecasting.evaluation import evaluate_models
+from bellwether.forecasting.elicitation_run import Interrupted, evaluate_models, run_elicitation
 from bellwether.forecasting.language_model import LanguageModel
-from bellwether.journal import Journal, Outcome
 from bellwether.journal.export import RESERVED_FOR
+from bellwether.journal.journal import Journal
+from bellwether.journal.values import Outcome
 from bellwether.models.client import Limits, ModelClient, NoAnswer, Retry
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.journal import Journal, Outcome
+from bellwether.journal.journal import Journal
+from bellwether.journal.values import Outcome
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped
 from bellwether.models.response import AttemptResult
 from bellwether.models.scheduler import Rate, Scheduler

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.journal import CostSource, Outcome
+from bellwether.journal.values import CostSource, Outcome
 from bellwether.models.failures import Stop, retry_after, tidy_reason
 from bellwether.models.model import Model
 from bellwether.models.prices import price_map_version

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from bellwether.journal import CostSource, Outcome
+from bellwether.journal.values import CostSource, Outcome
 from bellwether.models.failures import Stop
 from bellwether.models.keys import SANDBOX_KEY, Endpoint
 from bellwether.models.model import Model

@@ -21,7 +21,7 @@ from bellwether.backup.manifest import FILE, FORMAT, backup_name, backup_time
 from bellwether.deployment import deployment
 from bellwether.doctor import _database_files, _paths, _warehouse
 from bellwether.errors import BellwetherError, ConfigError, LakeError
-from bellwether.journal import Journal
+from bellwether.journal.journal import Journal
 from bellwether.journal.records import Records
 from bellwether.lake import Lake, duckdb_connection
 from bellwether.lake.recovery import verify

@@ -17,9 +17,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from bellwether.forecasting.elicitation import Elicitation
 from bellwether.forecasting.parsing import read
-from bellwether.forecasting.prompt import messages
+from bellwether.forecasting.prompt import Elicitation, messages
 from bellwether.forecasting.prompt import response_format as forecast_format
 from bellwether.sandbox import GeneratedWorld, start_clock
 from bellwether.sandbox.models import PERSONALITIES, ModelEndpoint, Truth, skill

@@ -253,7 +253,7 @@ def _to_round(answer: Answer | NoAnswer, number: int) -> Round:
     """Return the round of an answer, or of the reason of a missing one. Lone surrogates, which UTF-8 cannot encode, are replaced. number:
     number of the round in the step.
     """
-    from bellwether.journal import Outcome
+    from bellwether.journal.values import Outcome
     from bellwether.models.client import NoAnswer
 
     usage = answer.usage if isinstance(answer, NoAnswer) else answer.spent

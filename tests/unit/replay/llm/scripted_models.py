@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
+from bellwether.journal.journal import Journal
+from bellwether.journal.values import CostSource, Outcome, Reply, Usage
 from bellwether.models.client import Limits, ModelClient, Retry
 from bellwether.models.keys import Endpoint
 from bellwether.models.response import AttemptResult, read_reply

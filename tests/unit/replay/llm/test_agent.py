@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether.journal import Journal, Outcome
+from bellwether.journal.journal import Journal
+from bellwether.journal.values import Outcome
 from bellwether.models.model import Model
 from bellwether.models.response import AttemptResult
 from bellwether.replay import Backtest, run
