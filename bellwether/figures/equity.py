@@ -52,11 +52,12 @@ def lines(
     step: bool = False,
     dots: bool = True,
     points: bool = False,
+    banded: bool = False,
     height: int = 300,
 ) -> alt.LayerChart:
     """Build a chart without data: curves over time (ISO text), or over a number if `timed` is False.
 
-    The rows are filled in later: name, x, y; with `points`, also point (y of a large dot).
+    The rows are filled in later: name, x, y; with `points`, also point (y of a large dot); with `banded`, also lower and upper.
     """
     along: Any = time("x", x) if timed else alt.X("x:Q", title=x, axis=alt.Axis(tickMinStep=1))
     tips = [
@@ -69,6 +70,9 @@ def lines(
     layers = [own.mark_line(strokeWidth=1.6, **shape).encode(y=number("y", title=y), tooltip=tips, **dashes(names))]
     if dots:
         layers.append(own.mark_point(filled=True, size=12, opacity=0.9).encode(y=number("y", title=y), tooltip=tips))
+    if banded:
+        tips += [alt.Tooltip(f"{end}:Q", format=",.4~f") for end in ("lower", "upper")]
+        layers.insert(0, own.mark_area(opacity=0.13).encode(y=number("lower", title=y), y2="upper:Q"))
     if points:
         large = own.transform_filter(alt.FieldValidPredicate(field="point", valid=True))
         layers.append(

@@ -45,11 +45,6 @@ class Colours:
     def __init__(self, numbers: Mapping[str, int]) -> None:
         self._numbers = dict(numbers)
 
-    def add(self, names: Sequence[str]) -> None:
-        """Assign the next free numbers to the names that have no number, in their order."""
-        for name in names:
-            self._numbers.setdefault(name, max(self._numbers.values(), default=-1) + 1)
-
     def of(self, names: Sequence[str]) -> dict[str, str]:
         """Return the colour of each name, grey without a number. Colours of a page are distinct: a name whose colour has a lower number takes the
         next free one. More than 16 names get variants of earlier colours that charts draw dashed or dotted.

@@ -18,7 +18,7 @@ from bellwether.console import plain_grid
 from bellwether.pages.model import Cell, Facts, Head, Note, PageTable
 from bellwether.pages.values import add_bars, any_value, interval, money, number, percent, price, timestamp
 from bellwether.tables import table
-from bellwether.tables.replay import HORIZONS_S
+from bellwether.tables.replay import HORIZONS_S, INSTANT
 from bellwether.tables.schema import Column
 from bellwether.untrusted_text import visible
 
@@ -31,7 +31,7 @@ _WORDS = {
 _TITLES = {
     "agent_id": "Agent", "brier_could_know": "Brier of known outcomes",
     "brier_price": "Brier, price", "brier_size": "Brier, size", "brier_stated": "Brier, stated", "brier_vs_price": "Brier vs price",
-    "closes_at": "Ends", "could_know_share": "Share that it could know", "ece": "Calibration error", "ece_expected": "Calibration error if calibrated",
+    "closes_at": "Ends", "could_know": "Known outcomes", "could_know_share": "Share that it could know", "ece": "Calibration error", "ece_expected": "Calibration error if calibrated",
     "ece_p_calibrated": "p of calibration", "ended_at": "Ended", "fill_id": "Fill", "filled_at": "Time", "in_mcs": "In the confidence set of the best",
     "known_at": "Known", "lineup": "List of agents", "market_id": "Market", "max_drawdown": "Largest drawdown",
     "mcs_p": "p of the confidence set", "n": "Scored", "p": "p", "p_holm": "p, Holm", "p_calibrated": "p of calibration", "letters": "Group", "no_position": "NO left",
@@ -121,7 +121,7 @@ def estimate_column(
 
 def hidden_columns(name: str, *columns: str) -> list[Shown]:
     """Return columns of the table `name` that readers must pick to see them."""
-    shown = (_declared(name, column, {}) for column in columns)
+    shown = (_named_column(name, column, (), {}) for column in columns)
     return [one._replace(head=one.head._replace(hidden=True)) for one in shown]
 
 
@@ -130,7 +130,7 @@ def build_table(
     caption: str,
     rows: Iterable[Row],
     *columns: str | tuple[str, str] | Shown,
-    cells: Mapping[str, Callable[[Row], Cell]] | None = None,
+    links: Mapping[str, Callable[[Row], str]] | None = None,
     filters: Sequence[str] = (),
     search: Sequence[str] = (),
     initial: Mapping[str, str] | None = None,
@@ -140,11 +140,12 @@ def build_table(
     """Build a table of rows.
 
     Args:
-        declared: Table of the warehouse that declares the columns, as `group/name`.
+        declared: Table of the warehouse that declares meanings and units of columns, as `group/name`, or empty. Other columns are shown
+            by their values.
         caption: Title of the table.
         rows: Values by column.
         columns: Each a column's name, a pair of name and title, or a `Shown`.
-        cells: Functions that format a row's cell, by column; other cells are formatted by the unit of their column.
+        links: Functions that return the path to which a row's cell leads, by column.
         filters: Titles of the columns that can be filtered by value.
         search: Titles of the searched columns.
         initial: Values of the filters at first, by title.
@@ -154,13 +155,30 @@ def build_table(
     listed = list(rows)
     if not listed and empty:
         return Note(empty)
-    shown = [one if isinstance(one, Shown) else _declared(declared, one, cells or {}) for one in columns]
+    shown = [one if isinstance(one, Shown) else _named_column(declared, one, listed, links or {}) for one in columns]
     lines = list(zip(*(one.cells(listed) for one in shown), strict=True))
     heads = [one.head for one in shown]
     places = {head.text: place for place, head in enumerate(heads)}
     options |= {"filters": [places[one] for one in filters], "search": [places[one] for one in search]}
     options["chosen"] = {places[title]: value for title, value in (initial or {}).items()}
     return PageTable(caption, heads, lines, **options)
+
+
+def _named_column(name: str, column: str | tuple[str, str], rows: Sequence[Row], links: Mapping[str, Callable[[Row], str]]) -> Shown:
+    """Build a column from its values in the rows. name: table that may declare it."""
+    column, text = (column, title(column)) if isinstance(column, str) else column
+    declared, link = _columns(name).get(column), links.get(column)
+
+    def form(row: Row) -> Cell:
+        formatted = cell(declared, row[column])
+        return formatted._replace(href=link(row)) if link and row[column] is not None else formatted
+
+    numeric = declared.dtype.is_numeric() if declared else any(_is_number(row[column]) for row in rows)
+    return build_column(text, form, meaning(declared) if declared else "", numeric=numeric)
+
+
+def _is_number(value: Any) -> bool:
+    return hasattr(value, "__float__") and not isinstance(value, bool)
 
 
 def text_table(table: PageTable, width: int = 80) -> Grid:
@@ -182,25 +200,6 @@ def _printed(cell: Cell, head: Head) -> str:
     return f"{cell.text} {cell.note}".strip() if head.number else cell.text
 
 
-def _declared(name: str, column: str | tuple[str, str], cells: Mapping[str, Callable[[Row], Cell]]) -> Shown:
-    column, text = (column, "") if isinstance(column, str) else column
-    declared = _columns(name)[column]
-    form = cells.get(column) or (lambda row: cell(declared, row[column]))
-    return Shown(head(name, column, text), lambda rows: [form(row) for row in rows])
-
-
-@cache
-def head(name: str, column: str, text: str = "") -> Head:
-    """Return the head of a column, with its definition as a tooltip."""
-    declared = _columns(name)[column]
-    return Head(text or title(column), meaning(declared), declared.dtype.is_numeric())
-
-
-def heads(name: str, *columns: str | tuple[str, str]) -> list[Head]:
-    """Return the heads of several columns of the table `name`. columns: each a name, or a pair of name and title."""
-    return [head(name, column) if isinstance(column, str) else head(name, *column) for column in columns]
-
-
 def definition(name: str, column: str) -> str:
     """Return the description of a column, followed by its unit."""
     return meaning(_columns(name)[column])
@@ -211,11 +210,6 @@ def meaning(column: Column) -> str:
     found = _METRIC.match(column.description)
     text = METRICS[found[1]].meaning if found and found[1] in METRICS else column.description
     return f"{text} [{column.unit}]" if column.unit else text
-
-
-def metric_meaning(metric: str) -> str:
-    """Return the definition of a metric; empty for other names."""
-    return METRICS[metric].meaning if metric in METRICS else ""
 
 
 def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) -> Facts:
@@ -233,7 +227,7 @@ def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) ->
             continue
         estimated = f"{column}_lower" in row
         text = f"{title(column)} {LEVEL}" if estimated else title(column)
-        declared = _column(name, column)
+        declared = _columns(name).get(column)
         named_values.append((text, _estimate(column, row, declared) if estimated else cell(declared, value)))
         meanings[text] = meaning(declared) if declared else ""
     return Facts(named_values, meanings)
@@ -242,7 +236,7 @@ def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) ->
 def cell(column: Column | None, value: Any) -> Cell:
     """Format a value according to its column's unit, with three significant digits."""
     if isinstance(value, date):
-        return timestamp(value)
+        return timestamp(value, seconds=column is not None and column.dtype == INSTANT)
     if not _is_real(value):
         return any_value(value)
     unit = column.unit if column else None
@@ -277,10 +271,6 @@ def _estimate(name: str, row: Mapping[str, Any], column: Column | None) -> Cell:
     return interval(value, lower, upper, digits, row.get(f"{name}_reason"), unit=unit)
 
 
-def _column(name: str, column: str) -> Column | None:
-    return _columns(name).get(column)
-
-
 @cache
 def _columns(name: str) -> dict[str, Column]:
-    return {one.name: one for one in table(name).columns}
+    return {one.name: one for one in table(name).columns} if name else {}

@@ -120,14 +120,6 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
-    """Text to copy into a terminal or an editor."""
-
-    body: str
-    kind: str = "code"
-
-
-@dataclass(frozen=True, slots=True)
 class Facts:
     """Pairs of a name and a value. meanings: tooltips by name."""
 
@@ -152,7 +144,7 @@ class Links:
     kind: str = "links"
 
 
-Part = Stats | Links | PageTable | Chart | Text | Texts | Note | Code | Facts
+Part = Stats | Links | PageTable | Chart | Text | Texts | Note | Facts
 
 
 @dataclass(frozen=True, slots=True)

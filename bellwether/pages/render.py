@@ -58,7 +58,6 @@ NOT_FOUND = "404.html"
 File = tuple[str, bytes]
 
 _banner: ContextVar[str] = ContextVar("banner", default="")
-_date: ContextVar[datetime | None] = ContextVar("date", default=None)
 
 
 @contextmanager
@@ -69,16 +68,6 @@ def banner(text: str) -> Iterator[None]:
         yield
     finally:
         _banner.reset(token)
-
-
-@contextmanager
-def page_date(at: datetime | None) -> Iterator[None]:
-    """Show on every page rendered within the `with` block when its tables were computed. at: None shows no time."""
-    token = _date.set(at)
-    try:
-        yield
-    finally:
-        _date.reset(token)
 
 
 class _RenderedPart(NamedTuple):
@@ -102,7 +91,7 @@ def render(page: Page) -> Iterator[File]:
     parts = [(title, path, path.partition("/")[0] == here) for title, path in PARTS]
     style = _style() if page.path == NOT_FOUND else ""
     policy = POLICY.replace("style-src 'self'", f"style-src {_hash(style)}") if style else POLICY
-    html = _html(page, sections, root, policy, parts=parts, banner=_banner.get(), date=_date.get(), style=style)
+    html = _html(page, sections, root, policy, parts=parts, banner=_banner.get(), style=style)
     yield page.path, html.encode()
     yield from extra
     if charts:
@@ -181,7 +170,7 @@ def _html(page: Page, sections: Any, root: str, policy: str, **more: Any) -> str
         heads=lambda heads: _heads(tuple(heads)),
         entries=_entries,
         facts=partial(_facts, root),
-        **{"style": "", "scripts": (), "banner": "", "date": None, **more},
+        **{"style": "", "scripts": (), "banner": "", **more},
     )
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from bellwether.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from bellwether.site.incremental import SiteBuild, build, local_folder, read_site_state, read_warehouse_state
+    from bellwether.site.writer import SiteBuild, build, local_folder, read_site_state, read_warehouse_state
 
 __all__ = ["SiteBuild", "build", "local_folder", "read_site_state", "read_warehouse_state"]
 
-__getattr__ = lazy_names(__name__, {"incremental": __all__})
+__getattr__ = lazy_names(__name__, {"writer": __all__})

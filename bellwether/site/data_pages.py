@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Iterator
 
 import polars as pl
 
 from bellwether.arena.methodology import methodologies
-from bellwether.pages.columns import build_column, build_table
-from bellwether.pages.model import Cell, Code, Facts, Head, Links, Note, Page, PageTable, Part, Section
+from bellwether.pages.columns import Row, build_column, build_table
+from bellwether.pages.model import Cell, Facts, Head, Links, Note, Page, PageTable, Part, Section, Text
 from bellwether.pages.render import File, render
-from bellwether.pages.values import any_value, number, text, timestamp, yes_no
-from bellwether.site.paths import download_path
+from bellwether.pages.values import any_value, text
+from bellwether.site.paths import download_path, table_path
 from bellwether.site.source import SiteSource
-from bellwether.site.unit import Unit, key
 from bellwether.tables import TABLES
 from bellwether.tables.exports import neutralise_formulas
 
@@ -35,111 +32,84 @@ _MORE = (
 )
 _ABOVE = [("Data", "data/index.html")]
 
-_QUERY = """\
-# the files of this site, with any DuckDB
-duckdb -c "FROM 'downloads/benchmark.leaderboard.parquet' ORDER BY release, rank"
-
-# the whole warehouse, where it was published
-bellwether query "FROM benchmark.leaderboard ORDER BY release, rank"
-bellwether warehouse --to copy.duckdb    # one file with every row, to share
-"""
-_PYTHON = """\
-import duckdb
-
-board = duckdb.sql("FROM 'downloads/benchmark.leaderboard.parquet'").pl()
-"""
+#: Title and text of the queries that readers can copy.
+_QUERIES = (
+    (
+        "The files of this site, with any DuckDB",
+        "duckdb -c \"FROM 'downloads/benchmark.leaderboard.parquet' ORDER BY release, rank\"",
+    ),
+    (
+        "The whole warehouse, where it was published, or as one file with every row",
+        'bellwether query "FROM benchmark.leaderboard ORDER BY release, rank"\nbellwether warehouse --to copy.duckdb',
+    ),
+)
 
 
-def units(source: SiteSource) -> Iterator[Unit]:
-    """Yield the units of the data pages (groups of files built together): one for the overview, one per table's page, and one per downloadable
-    table.
-    """
+def pages(source: SiteSource) -> Iterator[File]:
+    """Yield the overview, a page per table, and the downloadable tables."""
     files = [name for name in source.tables if name in TABLES and source.rows(name) and (TABLES[name].mart or name in _MORE)]
-    yield Unit("data", key(source.described, source.columns.height, files, _methodology_fields()), partial(_overview, source, files))
-    for (name,), columns in source.columns.group_by("table_name", maintain_order=True):
-        about = source.described.filter(pl.col("table_name") == name)
-        is_file = str(name).replace(".", "/", 1) in files
-        make = partial(_table, str(name), about, columns, is_file)
-        yield Unit(f"table {name}", key(about, columns, is_file), make)
+    yield from _overview(source, files)
+    for about in source.described.iter_rows(named=True):
+        name = about["table_name"]
+        yield from _table(about, source.columns.filter(pl.col("table_name") == name), name.replace(".", "/", 1) in files)
     for name in files:
-        yield Unit(f"download {name}", key(source.digest(name)), partial(_downloads, source, name))
-
-
-def _methodology_fields() -> dict[str, dict[str, str]]:
-    return {
-        name: {
-            field: ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-            for field, value in method.model_dump().items()
-        }
-        for name, method in sorted(methodologies().items())
-    }
+        yield from _downloads(source, name)
 
 
 def _overview(source: SiteSource, files: list[str]) -> Iterator[File]:
-    def download(row: Mapping[str, Any], title: str) -> Cell:
+    def download(row: Row, title: str) -> Cell:
         name, kind = row["table_name"].replace(".", "/", 1), title.lower()
         is_file = name in files and (kind == "parquet" or row["rows"] <= _CSV_ROWS)
         return Cell(title, href=download_path(name, kind)) if is_file else Cell("–")
 
     table = build_table(
-        "meta/tables",
+        "",
         "Every table of the warehouse",
         source.described.iter_rows(named=True),
-        build_column("Table", lambda row: text(row["table_name"], f"data/table/{row['table_name']}.html")),
-        build_column("One row is", lambda row: text(row["description"])),
-        build_column("Rows", lambda row: number(row["rows"]), numeric=True),
-        build_column("Partitions", lambda row: number(row["partitions"]), numeric=True),
-        build_column("Version", lambda row: text(row["version"]), "of the rules that make its rows"),
-        build_column("Newest fact", lambda row: timestamp(row["known_at"])),
+        *(("table_name", "Table"), ("description", "One row is"), "rows", "partitions", "version", ("known_at", "Newest fact")),
         build_column("Parquet", lambda row: download(row, "Parquet"), "tables of results can be downloaded here; the warehouse has all"),
         build_column("CSV", lambda row: download(row, "CSV"), f"of tables up to {_CSV_ROWS:,} rows"),
+        links={"table_name": lambda row: table_path(row["table_name"])},
     )
     note = "In CSV files an apostrophe precedes texts that a spreadsheet would read as formulas, and control characters are replaced by symbols such as ␛; "
     note += "Parquet files contain texts unchanged."
     sections = [
         Section("Tables", [table, Note(note)]),
-        Section("How to query", [Code(_QUERY), Code(_PYTHON)]),
-        Section("Methodologies of the arena", _methodologies()),
+        Section("How to query", [Text(title, query) for title, query in _QUERIES]),
+        Section("Methodologies of the arena", [_methodologies()]),
     ]
     lead = "Tables behind the numbers of this site. A cohort keeps its methodology; a table gets a new version when its rules change."
     yield from render(Page("data/index.html", "Data", lead, sections))
 
 
-def _methodologies() -> list[Part]:
-    methods = _methodology_fields()
-    fields = sorted({field for method in methods.values() for field in method if field not in ("name", "title")})
-    titles = PageTable(
-        "Methodologies",
-        [Head("Name"), Head("What it measures")],
-        [[text(name), text(method.get("title"))] for name, method in methods.items()],
+def _methodologies() -> PageTable:
+    """Build the table of the rules of each methodology, one column per methodology."""
+    methods = {name: method.model_dump() for name, method in sorted(methodologies().items())}
+    fields = sorted(
+        {field for method in methods.values() for field in method if field != "name"}, key=lambda field: (field != "title", field)
     )
-    rows = [[text(field.replace("_", " ")), *(text(method.get(field)) for method in methods.values())] for field in fields]
-    return [titles, PageTable("Their numbers, side by side", [Head("Rule"), *(Head(name) for name in methods)], rows)]
+    rows = [[text(field.replace("_", " ")), *(any_value(method.get(field)) for method in methods.values())] for field in fields]
+    return PageTable("Their rules, side by side", [Head("Rule"), *(Head(name) for name in methods)], rows)
 
 
-def _table(name: str, about: pl.DataFrame, columns: pl.DataFrame, is_file: bool) -> Iterator[File]:
-    line: dict[str, Any] = (
-        about.row(0, named=True) if about.height else {"description": "", "rows": 0, "stored_as": "", "version": "", "key": []}
-    )
+def _table(about: Row, columns: pl.DataFrame, is_file: bool) -> Iterator[File]:
+    """Yield the page of a table. about: its row of meta.tables. columns: its rows of meta.columns. is_file: it can be downloaded."""
+    name = about["table_name"]
     listed = build_table(
-        "meta/columns",
+        "",
         f"Columns of {name}",
         columns.iter_rows(named=True),
-        build_column("Column", lambda row: text(row["column_name"])),
-        build_column("Type", lambda row: text(row["type"])),
-        build_column("Unit", lambda row: text(row["unit"])),
-        build_column("May be null", lambda row: yes_no(row["nullable"])),
+        *(("column_name", "Column"), "type", "unit", ("nullable", "May be null")),
         build_column("Meaning", lambda row: text(row["description"], most=600)),
     )
     parts: list[Part] = [listed]
     if is_file:
-        kinds = ["Parquet", "CSV"] if line["rows"] <= _CSV_ROWS else ["Parquet"]
-        plain = name.replace(".", "/", 1)
-        parts.insert(0, Links([Cell(f"Download as {kind}", href=download_path(plain, kind.lower())) for kind in kinds]))
-    sections = [Section("Columns", parts)]
-    facts = Facts([(one, any_value(line[one])) for one in ("stored_as", "key", "version", "rows")])
-    sections.append(Section("The table", [facts]))
-    yield from render(Page(f"data/table/{name}.html", name, line["description"] or "", sections, _ABOVE))
+        kinds = ["Parquet", "CSV"] if about["rows"] <= _CSV_ROWS else ["Parquet"]
+        path = name.replace(".", "/", 1)
+        parts.insert(0, Links([Cell(f"Download as {kind}", href=download_path(path, kind.lower())) for kind in kinds]))
+    facts = Facts([(one.replace("_", " "), any_value(about[one])) for one in ("stored_as", "key", "version", "rows")])
+    sections = [Section("Columns", parts), Section("The table", [facts])]
+    yield from render(Page(table_path(name), name, about["description"], sections, _ABOVE))
 
 
 def _downloads(source: SiteSource, name: str) -> Iterator[File]:

@@ -1,9 +1,8 @@
-"""Page of a forecaster (a model or baseline) in a release: headline numbers, calibration, categories, all forecasts, all metrics."""
+"""Page of a forecaster (a model or baseline) in a release: headline numbers, calibration, categories and all forecasts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -13,28 +12,26 @@ from bellwether.pages import charts, columns
 from bellwether.pages.columns import Row, build_column, build_table
 from bellwether.pages.model import Cell, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import finite, group_rows, interval, interval_note, number, p_value, percent, price, text, yes_no
+from bellwether.pages.values import group_rows, interval_note, number, p_value, percent, price
 from bellwether.site.paths import forecaster_path, question_path, release_path
-from bellwether.site.questions import answer_cell
-from bellwether.site.release import ReleaseData, scope_title
+from bellwether.site.questions import answer_column
+from bellwether.site.release import ReleaseData, table_links
 
 
 def pages(material: ReleaseData) -> Iterator[File]:
-    """Yield a page for each forecaster of a release's leaderboard. material: rows of the release."""
-    asked = material.questions.select("question", "category", "ground_truth", "price_24h", question_id="id")
-    answers = group_rows(material.answers.join(asked, on="question_id", how="left", maintain_order="left"), "forecaster")
-    scores = group_rows(material.scores, "forecaster")
+    """Yield a page for each forecaster of a release's leaderboard."""
+    answers = group_rows(material.answers, "forecaster")
     drawn = material.reliability.partition_by("forecaster", as_dict=True)
-    ranked = material.board["rank"].count() if material.board.height else 0
+    ranked = material.board["rank"].count()
     for line in material.board.iter_rows(named=True):
         name = line["forecaster"]
-        own_answers, own_scores = answers.get(name, []), scores.get(name, [])
+        scores = material.scores.filter(pl.col("forecaster") == name, pl.col("metric") == "brier")
         sections = [
             Section("", [_headline(line, ranked)]),
             Section.even("Calibration", _calibration(name, drawn.get((name,)), material.colours[name])),
-            Section("Categories", [_categories(line, own_scores, material.colours[name])]),
-            Section("Its forecasts", [_answers(material.name, own_answers)]),
-            Section("Every metric", [_scores(own_scores)]),
+            Section("Categories", [_categories(line, scores, material.colours[name])]),
+            Section("Its forecasts", [_answers(material.name, answers.get(name, []))]),
+            Section("Every metric", [table_links("benchmark.scores")]),
         ]
         above = [("Benchmark", "benchmark/index.html"), (material.name, release_path(material.name))]
         lead = f"{line['kind'].replace('_', ' ').capitalize()}{' of ' + line['provider'] if line['provider'] else ''}, in the release {material.name}."
@@ -72,69 +69,31 @@ def _calibration(name: str, bins: pl.DataFrame | None, colour: str) -> list[Part
     return [charts.reliability(title, rows, {name: colour}), charts.distribution("Distribution of its forecasts", bars, colour)]
 
 
-def _categories(line: Row, scores: list[dict[str, Any]], colour: str) -> Part:
-    """Build the chart of a forecaster's scores by category. line: row of the leaderboard."""
-    rows = [
-        {"name": row["scope"].partition(":")[2], "value": row["value"], "lower": finite(row["lower"]), "upper": finite(row["upper"])}
-        for row in scores
-        if row["metric"] == "brier" and row["scope"].startswith("category:") and finite(row["value"]) is not None
-    ]
-    if not rows:
+def _categories(line: Row, scores: pl.DataFrame, colour: str) -> Part:
+    """Build the chart of a forecaster's scores by category. line: row of the leaderboard. scores: its Brier scores by scope."""
+    categories = scores.filter(pl.col("scope").str.starts_with("category:"), pl.col("value").is_finite())
+    if categories.is_empty():
         return Note("The warehouse has no scores of this forecaster by category.")
-    rows.sort(key=lambda row: (row["value"], row["name"]))
-    rows.insert(0, {"name": "all questions", "value": line["brier"], "lower": line["brier_lower"], "upper": line["brier_upper"]})
+    own = categories.select("value", "lower", "upper", name=pl.col("scope").str.strip_prefix("category:")).sort("value", "name")
+    rows = [{"name": "all questions", "value": line["brier"], "lower": line["brier_lower"], "upper": line["brier_upper"]}, *own.to_dicts()]
     # Sorted, so that all pages share one cached chart specification per colour.
     every = dict.fromkeys(sorted(str(row["name"]) for row in rows), colour)
     return charts.intervals("Brier score by category, best first", "Brier score", rows, every)
 
 
-def _answers(release: str, answers: list[dict[str, Any]]) -> Part:
-    def question(row: Row) -> Cell:
-        return text(row["question"] or row["question_id"], question_path(release, row["question_id"]) if row["question"] else "")
-
+def _answers(release: str, answers: Sequence[Row]) -> Part:
     return build_table(
         "benchmark/forecasts",
         "One row per question",
         answers,
-        build_column("Question", question),
-        build_column("Category", lambda row: text(row["category"])),
-        build_column(
-            "Yes", lambda row: answer_cell(release, row["question_id"], row), "probability of yes; leads to prompt and answer", numeric=True
-        ),
+        *("question", "category"),
+        answer_column("Yes", release),
         build_column("Price 24 h before", lambda row: price(row["price_24h"]), numeric=True),
-        build_column("Outcome", lambda row: text(row["ground_truth"])),
+        ("ground_truth", "Outcome"),
         build_column("Brier", lambda row: number(row["brier"], 3), numeric=True),
-        build_column(
-            "Known outcome", lambda row: yes_no(row["could_know"]), "the outcome was settled before its training data ended: not scored"
-        ),
-        build_column("Cost", lambda row: columns.cost(row["cost"]), numeric=True),
-        build_column("Problem", lambda row: text(row["error"]), "why there is no forecast"),
+        *(("could_know", "Known outcome"), "cost", ("error", "Problem")),
+        links={"question": lambda row: question_path(release, row["question_id"])},
         filters=("Category", "Outcome", "Known outcome"),
-        search=("Question", "Category", "Problem"),
+        search=("Question",),
         name="forecasts",
-    )
-
-
-def _scores(scores: list[dict[str, Any]]) -> Part:
-    def meaning(row: Row) -> Cell:
-        return text(columns.title(row["metric"]))._replace(title=columns.metric_meaning(row["metric"]))
-
-    return build_table(
-        "benchmark/scores",
-        "Every metric that is defined",
-        [row for row in scores if row["value"] is not None],
-        build_column("Questions", lambda row: text(scope_title(row["scope"]))),
-        "metric",
-        build_column(
-            f"Value {columns.LEVEL}",
-            lambda row: interval(row["value"], row["lower"], row["upper"], 3, row["reason"]),
-            "in brackets the 95 % interval",
-            numeric=True,
-        ),
-        ("n", "Forecasts"),
-        ("reason", "No interval because"),
-        cells={"metric": meaning},
-        filters=("Questions", "Metric"),
-        search=("Questions", "Metric"),
-        name="scores",
     )

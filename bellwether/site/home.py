@@ -11,7 +11,7 @@ from bellwether.pages.model import Cell, Links, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import number, timestamp
 from bellwether.replay.results.summary import sort_by_pnl
-from bellwether.site import arena_rankings, release, trading
+from bellwether.site import arena_rankings, leaderboard, trading
 from bellwether.site.paths import release_path
 from bellwether.site.source import SiteSource
 
@@ -28,15 +28,6 @@ def pages(source: SiteSource) -> Iterator[File]:
     yield from render(Page("index.html", "Bellwether", lead, sections))
 
 
-def main_release(board: pl.DataFrame) -> str:
-    """Return the release with the most questions, and of several such ones the newest. Subsets (names with @) are chosen only if there is no other
-    release.
-    """
-    sizes = board.group_by("release").agg(pl.col("n_questions").max(), pl.col("known_at").max())
-    whole = sizes.filter(~pl.col("release").str.contains("@", literal=True))
-    return str((whole if whole.height else sizes).sort("n_questions", "known_at", "release")["release"][-1])
-
-
 def _newest(source: SiteSource, group: str) -> tuple[str, Cell, str]:
     """Return the tile with the date of the newest fact of a group of tables."""
     instants = [one.known_at for name, one in source.tables.items() if name.startswith(f"{group}/") and one.known_at]
@@ -44,38 +35,29 @@ def _newest(source: SiteSource, group: str) -> tuple[str, Cell, str]:
 
 
 def _benchmark(source: SiteSource) -> list[Part]:
-    board = source.frame("benchmark/leaderboard")
-    if not board.height:
+    main = next(source.query("releases").drop_nulls("forecasters").iter_rows(named=True), None)
+    if main is None:
         return [Note("No release has been ranked: the warehouse has no rows of benchmark.leaderboard.")]
-    name = main_release(board)
-    lines = source.query("leaderboard", release=name).filter(pl.col("scope") == "all")
+    name = main["release"]
+    table = leaderboard.leaders(name, source.query("leaderboard", release=name), _LINES)
+    stats = Stats([("Questions", number(main["questions"]), f"{main['forecasters']} forecasters"), _newest(source, "benchmark")])
     links = Links([Cell(f"The whole leaderboard of {name}", href=release_path(name)), Cell("All releases", href="benchmark/index.html")])
-    table = build_table(
-        "benchmark/leaderboard",
-        f"Leaders of {name}",
-        lines.filter(pl.col("rank").is_not_null()).head(_LINES).iter_rows(named=True),
-        release.rank_column(lines["rank"].to_list(), "group", "by Brier score"),
-        release.forecaster_column(name),
-        release.score_column(),
-        empty=f"No forecaster of {name} is ranked.",
-    )
-    stats = Stats([("Questions", number(lines["n_questions"][0]), f"{lines.height} forecasters"), _newest(source, "benchmark")])
     return [stats, table, links]
 
 
 def _arena(source: SiteSource) -> list[Part]:
-    rankings = arena_rankings.read_rankings(source.frame) if source.rows("arena/leaderboard") else []
+    rankings = arena_rankings.read_rankings(source.frame)
     if not rankings:
-        return [Note("No week of the arena has been run: the warehouse has no rows of arena.leaderboard.")]
+        return [Note("No week of the arena has been run: the warehouse has no rows of arena.rankings.")]
     board = source.frame("arena/leaderboard", "bets", "family")
     stats = Stats([("Bets", number(board["bets"].sum()), f"{board['family'].n_unique()} families"), _newest(source, "arena")])
     table = arena_rankings.leaderboard(rankings[0], _LINES)
-    return [stats, table, Links([Cell("Cohorts, families and markets", href="arena/index.html")])]
+    return [stats, table, Links([Cell("Cohorts and families", href="arena/index.html")])]
 
 
 def _trading(source: SiteSource) -> list[Part]:
     summary = sort_by_pnl(source.frame("replay/summary"))
-    if not summary.height:
+    if summary.is_empty():
         return [Note("No backtest has been summarised: the warehouse has no rows of replay.summary.")]
     leading = summary.filter(pl.col("rules") == summary["rules"][0]).sort("pnl_mean", descending=True, nulls_last=True).head(_LINES)
     table = build_table(

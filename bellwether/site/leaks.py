@@ -9,7 +9,7 @@ import polars as pl
 from bellwether.pages import charts, columns
 from bellwether.pages.columns import build_column, build_table, estimate_column
 from bellwether.pages.model import Note, Part
-from bellwether.pages.values import finite, percent, text
+from bellwether.pages.values import percent, text
 from bellwether.site.paths import forecaster_path, question_path
 
 _SCORES, _LEAKS = "benchmark/leak_scores", "benchmark/leaks"
@@ -32,24 +32,18 @@ def leak_parts(release: str, questions: pl.DataFrame, leaks: pl.DataFrame, score
         return [Note("This release was not audited: the warehouse has no rows of benchmark.leak_scores for it.")]
     affected = leaks["question_id"].n_unique() / max(questions.height, 1)
     parts: list[Part] = [Note(f"{percent(affected, 1).text} of the questions have a leak.")]
-    jumps = [
-        {"name": row["forecaster"], "value": row["brier"], "lower": row["lower"], "upper": row["upper"]}
-        for row in scores.filter(pl.col("part") == _JUMP).iter_rows(named=True)
-        if finite(row["lower"]) is not None
-    ]
+    is_day, is_jump = pl.col("part").str.starts_with(_DAYS), pl.col("part") == _JUMP
+    estimates = scores.select("part", "lower", "upper", name="forecaster", value="brier")
+    jumps = estimates.filter(is_jump, pl.col("lower").is_finite()).to_dicts()
     if jumps:
         title = "Jump of the Brier score at the knowledge cutoff; above 0 the forecaster may remember outcomes"
         parts.append(charts.intervals(title, "jump", jumps, colours, reference=0.0))
-    curve = [
-        {"name": row["forecaster"], "x": _middle(row["part"]), "y": row["brier"]}
-        for row in scores.filter(pl.col("part").str.starts_with(_DAYS)).iter_rows(named=True)
-    ]
-    if curve:
-        title = "Brier score by days from the knowledge cutoff to the close"
-        parts.append(
-            charts.lines(title, "days", "Brier score", sorted(curve, key=lambda row: (row["name"], row["x"])), colours, time=False)
-        )
-    return [*parts, _score_table(release, scores), _leak_table(release, questions, leaks)]
+    curve = estimates.filter(is_day).with_columns(x=pl.col("part").map_elements(_middle, pl.Float64)).sort("name", "x")
+    if curve.height:
+        title = "Brier score by days from the knowledge cutoff to the close; shaded: 95 % intervals over clusters"
+        points = curve.select("name", "x", "lower", "upper", y="value").to_dicts()
+        parts.append(charts.lines(title, "days", "Brier score", points, colours, time=False, banded=True))
+    return [*parts, _score_table(release, scores.filter(~is_day, ~is_jump)), _leak_table(release, questions, leaks)]
 
 
 def _middle(part: str) -> float:
@@ -66,11 +60,10 @@ def _score_table(release: str, scores: pl.DataFrame) -> Part:
         _SCORES,
         "Scores with and without leaks",
         rows,
-        build_column("Forecaster", lambda row: text(row["forecaster"], forecaster_path(release, row["forecaster"]))),
-        ("part", "Questions"),
+        *("forecaster", ("part", "Questions")),
         estimate_column(f"Brier score {columns.LEVEL}", "brier", columns.definition(_SCORES, "brier")),
-        ("share", "Share"),
-        "n",
+        *("share", "n"),
+        links={"forecaster": lambda row: forecaster_path(release, row["forecaster"])},
         filters=("Forecaster", "Questions"),
         name="leak-scores",
     )
@@ -83,12 +76,7 @@ def _leak_table(release: str, questions: pl.DataFrame, leaks: pl.DataFrame) -> P
         "Questions with a leak",
         leaks.iter_rows(named=True),
         build_column("Question", lambda row: text(texts[row["question_id"]], question_path(release, row["question_id"]))),
-        ("kind", "Kind"),
-        ("evidence", "Other question, or statement"),
-        ("source", "Source"),
-        ("other", "Id"),
-        ("similarity", "Similarity"),
-        ("published_at", "Published"),
+        *("kind", ("evidence", "Other question, or statement"), "source", ("other", "Id"), "similarity", ("published_at", "Published")),
         filters=("Kind",),
         search=("Question",),
         name="leaks",

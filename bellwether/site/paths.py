@@ -65,3 +65,8 @@ def market_path(market_id: str) -> str:
 def download_path(name: str, kind: str) -> str:
     """Return the path of a downloadable table. name: as `group/name`. kind: `csv` or `parquet`."""
     return f"data/downloads/{name.replace('/', '.', 1)}.{kind}"
+
+
+def table_path(name: str) -> str:
+    """Return the path of the page of a table, given as `group.name`."""
+    return f"data/table/{name}.html"

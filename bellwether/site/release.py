@@ -2,47 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
-from bellwether.calibration.answers import COMBINED
 from bellwether.figures.intervals import difference_cells
 from bellwether.figures.reliability import consistency_bands, diagram_rows
-from bellwether.formatting import rounded_down
-from bellwether.pages import charts, columns
-from bellwether.pages.columns import Shown, build_column, build_table, estimate_column, hidden_columns
+from bellwether.pages import charts
+from bellwether.pages.charts import Colours
+from bellwether.pages.columns import build_column, build_table
 from bellwether.pages.model import Cell, Links, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import finite, leader, number, percent, rank, text, timestamp
+from bellwether.pages.values import finite, number, percent, text, timestamp
+from bellwether.site.leaderboard import RESOLVED, leaderboard
 from bellwether.site.leaks import leak_parts
-from bellwether.site.paths import download_path, forecaster_path, question_path, release_path
+from bellwether.site.paths import question_path, release_path, table_path
 from bellwether.site.source import SiteSource
 from bellwether.tables.benchmark import MODEL_KINDS
-
-#: Title of all questions of a release, and beginnings of the titles of some of them.
-_WHOLE = "all questions"
-_SCOPES = {"category": "category: ", "horizon": "days before the close: ", "distance": "days after the knowledge cutoff: "}
-_BOARD = "benchmark/leaderboard"
-#: Scopes of the scores under other resolutions, with their titles.
-_RESOLVED = {"known_now": "outcomes as known now", "undisputed": "without outcomes in doubt"}
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseData:
     """Rows of one release, and the colours of its forecasters.
 
-    lines: rows of `sql/site/leaderboard.sql`. board: those over all questions. answers: one row per question and forecaster with the samples
-    combined: question_id, forecaster, p_yes, brier, cost (null if that of any sample is unknown), could_know, samples, as_of, error, and asked (a
-    model was called).
+    lines: rows of `sql/site/leaderboard.sql`. answers: rows of `sql/site/answers.sql`. reliability: with the bands of calibrated forecasts. The
+    others are the rows of the benchmark's tables of the same names.
     """
 
     name: str
     colours: dict[str, str]
     lines: pl.DataFrame
+    answers: pl.DataFrame
     questions: pl.DataFrame
+    forecasts: pl.DataFrame
     scores: pl.DataFrame
     reliability: pl.DataFrame
     comparisons: pl.DataFrame
@@ -50,45 +43,21 @@ class ReleaseData:
     resolutions: pl.DataFrame
     leaks: pl.DataFrame
     leak_scores: pl.DataFrame
-    forecasts: pl.DataFrame
-    answers: pl.DataFrame
 
     @property
     def board(self) -> pl.DataFrame:
         """Rows of the leaderboard over all questions."""
-        return self.lines.filter(pl.col("scope") == "all") if self.lines.height else self.lines
+        return self.lines.filter(pl.col("scope") == "all")
 
 
-def read_release(source: SiteSource, name: str, colours: dict[str, str]) -> ReleaseData:
-    """Read the rows of one release."""
-    frames = {
-        one: source.frame(f"benchmark/{one}", release=name)
-        for one in ("questions", "reliability", "comparisons", "ensembles", "resolutions", "leaks", "leak_scores")
-    }
-    scores = source.frame("benchmark/scores", "forecaster", "scope", "metric", "value", "lower", "upper", "n", "reason", release=name)
-    forecasts = source.frame("benchmark/forecasts", release=name)
-    truth = frames["questions"].select("id", yes=(pl.col("ground_truth") == "yes").cast(pl.Float64))
-    answers = (
-        forecasts.group_by("question_id", "forecaster", maintain_order=True)
-        .agg(
-            p_yes=COMBINED,
-            cost=pl.when(pl.col("cost").is_null().any()).then(None).otherwise(pl.col("cost").sum()),
-            could_know=pl.col("could_know").any(),
-            samples=pl.len(),
-            as_of=pl.col("as_of").max(),
-            error=pl.col("error").drop_nulls().first(),
-            asked=(pl.col("raw_response").is_not_null() | pl.col("call_key").is_not_null()).any(),
-        )
-        .join(truth, left_on="question_id", right_on="id", how="left", maintain_order="left")
-        .with_columns(brier=(pl.col("p_yes") - pl.col("yes")) ** 2)
-    )
-    banded = frames["reliability"].join(
-        consistency_bands(forecasts, frames["questions"]), on=["forecaster", "bin"], how="left", maintain_order="left"
-    )
-    scored = source.rows(_BOARD) and source.rows("benchmark/scores") and forecasts.height
-    lines = source.query("leaderboard", release=name) if scored else pl.DataFrame()
-    compared = frames["comparisons"], frames["ensembles"], frames["resolutions"], frames["leaks"], frames["leak_scores"]
-    return ReleaseData(name, colours, lines, frames["questions"], scores, banded, *compared, forecasts, answers)
+def read_release(source: SiteSource, name: str, colours: Colours) -> ReleaseData:
+    """Read the rows of one release. colours: of all names."""
+    tables = ("questions", "forecasts", "scores", "reliability", "comparisons", "ensembles", "resolutions", "leaks", "leak_scores")
+    frames = {one: source.frame(f"benchmark/{one}", release=name) for one in tables}
+    bands = consistency_bands(frames["forecasts"], frames["questions"])
+    frames["reliability"] = frames["reliability"].join(bands, on=["forecaster", "bin"], how="left", maintain_order="left")
+    lines, answers = source.query("leaderboard", release=name), source.query("answers", "benchmark/forecasts", release=name)
+    return ReleaseData(name, colours.of(lines["forecaster"].unique(maintain_order=True).to_list()), lines, answers, **frames)
 
 
 def pages(material: ReleaseData) -> Iterator[File]:
@@ -102,120 +71,30 @@ def pages(material: ReleaseData) -> Iterator[File]:
         ("Resolved after", timestamp(questions["cutoff"][0].date()), f"{questions['cutoff'][0]:%H:%M} UTC"),
         ("Version", text(questions["version"][0]), f"rules {questions['rules'][0]}"),
     ]
-    sections = [Section("", [Stats(stats)]), Section("Leaderboard", _leaderboard(material))]
+    sections = [Section("", [Stats(stats)]), Section("Leaderboard", [leaderboard(material.name, material.lines)])]
     if board.height:
-        sections.append(Section.even("Calibration and categories", [*_calibration(material), *_categories(material)]))
-        sections.append(Section("What forecasts add to the market's price", _added_values(material)))
-        sections.append(Section.even("Cost and knowledge", _costs(board, material.colours)))
-        sections.append(Section("Who is significantly better than whom", _pairs(material)))
-    sections.append(Section("Outcomes in doubt", _resolutions(material)))
-    sections.append(Section("Leaks", leak_parts(material.name, questions, material.leaks, material.leak_scores, material.colours)))
-    sections.append(Section("Questions", [_questions(material)]))
+        sections += [
+            Section.even("Calibration and categories", [*_calibration(material), *_categories(material)]),
+            Section("What forecasts add to the market's price", _added_values(material)),
+            Section.even("Cost and knowledge", _costs(material)),
+            Section("Who is significantly better than whom", _pairs(material)),
+        ]
+    sections += [
+        Section("Outcomes in doubt", _resolutions(material)),
+        Section("Leaks", leak_parts(material.name, questions, material.leaks, material.leak_scores, material.colours)),
+        Section("Questions", [_questions(material)]),
+    ]
     lead = f"A release is a set of questions that never changes. {board.height} forecasters stated a probability of yes for each question."
     yield from render(Page(release_path(material.name), material.name, lead, sections, [("Benchmark", "benchmark/index.html")]))
-
-
-def leader_cell(release: str, board: pl.DataFrame) -> Cell:
-    """Return the cell that names the forecaster with rank 1, or those that tie. board: rows of benchmark/leaderboard of one release."""
-    names: list[str] = board.filter(pl.col("rank") == 1)["forecaster"].sort().to_list() if board.height else []
-    return leader([text(name, forecaster_path(release, name)) for name in names], "–")
-
-
-def forecaster_column(release: str) -> Shown:
-    """Build the column of forecasters with their providers. release: whose pages are linked."""
-
-    def cell(row: Mapping[str, Any]) -> Cell:
-        provider = row["provider"] or (row["kind"] or "").replace("_", " ")
-        return text(row["forecaster"], forecaster_path(release, row["forecaster"]))._replace(note=provider)
-
-    return build_column("Forecaster", cell, "name, and provider of the model or kind of baseline; leads to every forecast")
-
-
-def rank_column(ranks: list[int | None], group: str, meaning: str) -> Shown:
-    """Build the column of ranks with the letters of significance groups. group: column of the letters."""
-
-    def cell(row: Mapping[str, Any]) -> Cell:
-        return rank(row["rank"], ranks, row["unranked_because"])._replace(note=row[group] or "")
-
-    return build_column("Rank", cell, f"{meaning}; those that share a letter do not differ significantly", numeric=True)
-
-
-def score_column(title: str = f"Brier score {columns.LEVEL}") -> Shown:
-    """Build the column of Brier scores with drawn intervals."""
-    meaning = "mean squared distance between probability and outcome: 0 is perfect, 0.25 is always forecasting 0.5"
-    return estimate_column(title, "brier", meaning, drawn=True, scale=lambda row: row.get("scope", "all") == "all")
-
-
-def _leaderboard(material: ReleaseData) -> list[Part]:
-    if not material.board.height:
-        return [Note("No forecaster has been scored on this release yet: the warehouse has no rows of benchmark.leaderboard for it.")]
-    ranks = material.board["rank"].to_list()
-    scopes = build_column("Questions", lambda row: text(scope_title(row["scope"])), "all of the release, or some of them", hidden=True)
-    kinds = build_column(
-        "Kind", lambda row: text((row["kind"] or "").replace("_", " ") or None), columns.definition(_BOARD, "kind"), hidden=True
-    )
-    known = build_column(
-        "Known outcomes",
-        lambda row: number(row["could_know"]),
-        "questions settled before the end of the model's training data; they are not scored",
-        numeric=True,
-        hidden=True,
-    )
-    return [
-        build_table(
-            _BOARD,
-            f"Leaderboard of {material.name}",
-            material.lines.iter_rows(named=True),
-            rank_column(ranks, "group", "by Brier score"),
-            forecaster_column(material.name),
-            score_column(),
-            estimate_column(
-                f"Gain over the price {columns.LEVEL}",
-                "skill_vs_market",
-                "1 - Brier score / Brier score of the market price at the time of the forecast; above 0 is better than the market",
-                2,
-                reference=0.0,
-            ),
-            estimate_column(
-                f"Adds to the market {columns.LEVEL}",
-                "pool_weight",
-                "weight of the forecast in the best mixture with the market price; 0 adds nothing to the price",
-                2,
-                reference=0.0,
-            ),
-            build_column("Cost", lambda row: columns.cost(row["cost"]), "dollars per question, of all samples", numeric=True),
-            build_column(
-                "Coverage", lambda row: percent(rounded_down(row["coverage"]), 1), columns.definition(_BOARD, "coverage"), numeric=True
-            ),
-            *hidden_columns(_BOARD, "brier_skill", "log_loss", "roc_auc", "accuracy", "ece", "n"),
-            known,
-            kinds,
-            scopes,
-            filters=("Kind", "Questions"),
-            search=("Forecaster",),
-            name="board",
-            size=50,
-            leading=3,
-            initial={"Questions": _WHOLE},
-        )
-    ]
-
-
-def scope_title(scope: str) -> str:
-    """Return the title of some questions of a release. scope: as in benchmark/scores; `category:Sports` becomes `category: Sports`."""
-    kind, colon, rest = scope.partition(":")
-    titles = {"all": _WHOLE, "could_know": "known outcomes, not scored", **_RESOLVED}
-    return f"{_SCOPES.get(kind, kind)}{rest}" if colon else titles.get(scope, scope.replace("_", " "))
 
 
 def _categories(material: ReleaseData) -> list[Part]:
     rows = material.scores.filter(
         (pl.col("metric") == "brier") & pl.col("scope").str.starts_with("category:") & pl.col("value").is_finite()
     )
-    cells = [
-        {"name": name, "other": scope.partition(":")[2], "value": value, "note": f"{n} forecasts"}
-        for name, scope, value, n in rows.select("forecaster", "scope", "value", "n").iter_rows()
-    ]
+    cells = rows.select(
+        "value", name="forecaster", other=pl.col("scope").str.strip_prefix("category:"), note=pl.format("{} forecasts", "n")
+    ).to_dicts()
     others = sorted({str(cell["other"]) for cell in cells})
     names = material.board["forecaster"].to_list()
     return [charts.matrix("Brier score by category", "Brier score", cells, names, others)] if cells else []
@@ -234,24 +113,21 @@ def _calibration(material: ReleaseData) -> list[Part]:
 
 def _added_values(material: ReleaseData) -> list[Part]:
     """Build the chart of the weights of forecasters, and of their means, in the best mixture with the market's price."""
-    of_forecasters = material.board.select("forecaster", "pool_weight", "pool_weight_lower", "pool_weight_upper")
-    of_means = material.ensembles.filter(pl.col("metric") == "pool_weight").select(
-        pl.format("{} of {} models", "ensemble", "members"), "value", "lower", "upper"
-    )
-    names = ("name", "value", "lower", "upper")
-    rows = [
-        dict(zip(names, row, strict=True)) for row in (*of_means.iter_rows(), *of_forecasters.iter_rows()) if finite(row[1]) is not None
-    ]
-    if not rows:
+    weights = pl.col("metric") == "pool_weight"
+    means = material.ensembles.filter(weights).with_columns(name=pl.format("{} of {} models", "ensemble", "members"))
+    own = material.scores.filter(weights, pl.col("scope") == "all").with_columns(name=pl.col("forecaster"))
+    columns = ("name", "value", "lower", "upper")
+    known = pl.concat([means.select(columns), own.select(columns)]).filter(pl.col("value").is_finite())
+    if known.is_empty():
         return [Note("No forecast of this release has a market price of its time that differs from it.")]
     title = "Weight in the best mixture with the market's price; 0 adds nothing to it"
-    colours = {**dict.fromkeys((row["name"] for row in rows), charts.GREY), **material.colours}
-    return [charts.intervals(title, "weight", rows, colours, reference=0.0), downloads("benchmark/ensembles")]
+    colours = {**dict.fromkeys(known["name"], charts.GREY), **material.colours}
+    return [charts.intervals(title, "weight", known.to_dicts(), colours, reference=0.0), table_links("benchmark.ensembles")]
 
 
-def _costs(board: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
+def _costs(material: ReleaseData) -> list[Part]:
     """Build the charts of the Brier score by cost, and by knowledge cutoff."""
-    points = [row for row in board.iter_rows(named=True) if finite(row["brier"]) is not None]
+    points = [row for row in material.board.iter_rows(named=True) if finite(row["brier"]) is not None]
     priced = [{"name": row["forecaster"], "x": float(row["cost"]), "y": row["brier"]} for row in points if row["cost"]]
     dated = [
         {"name": row["forecaster"], "x": f"{row['knowledge_cutoff']:%Y-%m-%d}", "y": row["brier"]}
@@ -260,10 +136,11 @@ def _costs(board: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
     ]
     parts: list[Part] = []
     if priced:
-        parts.append(charts.scatter("Brier score against cost", "dollars per question", "Brier score", priced, colours, log=True))
+        title = "Brier score against cost"
+        parts.append(charts.scatter(title, "dollars per question", "Brier score", priced, material.colours, log=True))
     if dated:
         title = "Brier score against the knowledge cutoff"
-        parts.append(charts.scatter(title, "knowledge cutoff", "Brier score", dated, colours, timed=True))
+        parts.append(charts.scatter(title, "knowledge cutoff", "Brier score", dated, material.colours, timed=True))
     return parts or [Note("No forecaster of this release has a known cost above 0.")]
 
 
@@ -273,12 +150,12 @@ def _pairs(material: ReleaseData) -> list[Part]:
         return [Note("The warehouse has no comparisons of this release.")]
     title = "Brier score of the row less that of the column; a dot: significant after Holm's correction"
     ranked = material.board["forecaster"].to_list()
-    return [charts.matrix(title, "difference", cells, ranked, ranked, middle=0), downloads("benchmark/comparisons")]
+    return [charts.matrix(title, "difference", cells, ranked, ranked, middle=0), table_links("benchmark.comparisons")]
 
 
-def downloads(*tables: str) -> Links:
-    """Build the links to the CSV files of tables."""
-    return Links([Cell(f"{name.replace('/', '.', 1)} as CSV", href=download_path(name, "csv")) for name in tables])
+def table_links(*tables: str) -> Links:
+    """Build the links to the pages of tables, which have their columns and downloads."""
+    return Links([Cell(f"Table {name}", href=table_path(name)) for name in tables])
 
 
 def _resolutions(material: ReleaseData) -> list[Part]:
@@ -291,21 +168,13 @@ def _resolutions(material: ReleaseData) -> list[Part]:
         "benchmark/resolutions",
         "Questions with outcomes in doubt",
         doubtful.iter_rows(named=True),
-        build_column(
-            "Question",
-            lambda row: text(texts[row["question_id"]], question_path(material.name, row["question_id"])),
-            "leads to every forecast",
-        ),
-        ("resolution_status", "Status"),
-        ("published", "Published"),
-        ("outcome", "Known now"),
-        ("history", "History"),
-        ("settled_at", "Settled"),
+        build_column("Question", lambda row: text(texts[row["question_id"]], question_path(material.name, row["question_id"]))),
+        *(("resolution_status", "Status"), "published", ("outcome", "Known now"), "history", "settled_at"),
         filters=("Status",),
         search=("Question",),
         name="resolutions",
     )
-    changes = [Note(f"Ranks with {title}: {_rank_changes(material.lines, scope)}.") for scope, title in _RESOLVED.items()]
+    changes = [Note(f"Ranks with {title}: {_rank_changes(material.lines, scope)}.") for scope, title in RESOLVED.items()]
     return [*changes, table]
 
 
@@ -327,14 +196,16 @@ def _questions(material: ReleaseData) -> Part:
         "benchmark/questions",
         f"Questions of {material.name}",
         material.questions.iter_rows(named=True),
-        ("ordinal", "#"),
-        "question",
-        "category",
-        ("close_time", "Close"),
-        ("ground_truth", "Outcome"),
-        ("price_24h", "Price 24 h before"),
+        *(
+            ("ordinal", "#"),
+            "question",
+            "category",
+            ("close_time", "Close"),
+            ("ground_truth", "Outcome"),
+            ("price_24h", "Price 24 h before"),
+        ),
         build_column("Mean Brier", lambda row: number(mean.get(row["id"]), 3), "over the forecasters that it counts for", numeric=True),
-        cells={"question": lambda row: text(row["question"], question_path(material.name, row["id"]))},
+        links={"question": lambda row: question_path(material.name, row["id"])},
         filters=("Category", "Outcome"),
         search=("Question", "Category"),
         name="questions",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import orjson
 import polars as pl
 
 from bellwether.errors import LakeError
@@ -47,12 +45,6 @@ class SiteSource:
         return {name.replace(".", "/", 1): TableFacts(count, known_at) for name, count, known_at in rows if not name.startswith("meta.")}
 
     @cached_property
-    def partitions(self) -> pl.DataFrame:
-        """Published partitions: table_name, partition, rows, bytes, sha256, written_at, known_at."""
-        names = ["table_name", "partition", "rows", "bytes", "sha256", "written_at", "known_at"]
-        return self._files.select(names)
-
-    @cached_property
     def columns(self) -> pl.DataFrame:
         """Rows of `meta.columns`: a description of each column of each table."""
         return self._all("meta.columns").sort("table_name", "ordinal")
@@ -78,11 +70,6 @@ class SiteSource:
         """Tables of the warehouse's lake whose rebuild failed or is overdue, as a sentence; empty without any."""
         lake = Lake.of(settings())
         return describe_delays(find_delays(lake, TABLES.values())) if lake.uri == self._all("meta.publication")["lake"][0] else ""
-
-    def date(self, name: str, starts: str = "") -> datetime | None:
-        """Return when rows of a table were last written; None without rows. starts: prefix of the partitions to include (default: all)."""
-        of_table = (pl.col("table_name") == table(name).sql_name) & pl.col("partition").str.starts_with(starts)
-        return self.partitions.filter(of_table)["written_at"].max()  # type: ignore[return-value]
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -112,29 +99,16 @@ class SiteSource:
             raise LakeError(f"reading {declared.sql_name} of {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
         return redact_rows(name, rows.sort(declared.order, nulls_last=True).select(chosen))
 
-    def names(self, name: str, column: str) -> list[Any]:
-        """Return the sorted distinct values of a column of the table `name`, without nulls."""
-        if not self.rows(name):
-            return []
-        try:
-            relation = self._relation(table(name).sql_name)
-            rows = relation.select(duckdb.ColumnExpression(column)).distinct().fetchall()
-        except duckdb.Error as error:
-            raise LakeError(f"reading {table(name).sql_name} of {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
-        return sorted(value for (value,) in rows if value is not None)
+    def query(self, name: str, quoting: str = "", **params: Any) -> pl.DataFrame:
+        """Run `sql/site/<name>.sql` with bound parameters, and return its rows.
 
-    def query(self, name: str, **params: Any) -> pl.DataFrame:
-        """Run `sql/site/<name>.sql` with bound parameters, and return its rows."""
+        quoting: table whose texts of models the rows quote, from which credentials are removed.
+        """
         try:
-            return self._connection.sql(sql_text(f"site/{name}"), params=params).pl()
+            rows = self._connection.sql(sql_text(f"site/{name}"), params=params).pl()
         except duckdb.Error as error:
             raise LakeError(f"reading {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
-
-    def digest(self, *tables: str, starts: str = "") -> str:
-        """Return a digest of the files of `tables`. starts: prefix of the partitions to include (default: all)."""
-        names = [name.replace("/", ".", 1) for name in tables]
-        partitions = self.partitions.filter(pl.col("table_name").is_in(names) & pl.col("partition").str.starts_with(starts))
-        return hashlib.sha256(orjson.dumps(partitions.select("table_name", "partition", "sha256").rows())).hexdigest()
+        return redact_rows(quoting, rows)
 
     def _rows_of(self, declared: Table, equal: Mapping[str, Any]) -> duckdb.DuckDBPyRelation:
         """Return the relation of a table. A view is limited to the files of the partitions in `equal`, since opening all files is slow."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from bellwether.replay.results.tear_sheet import BOOK_NOTE, book_chart, book_row
 from bellwether.replay.results.text_tables import queue_note
 from bellwether.site.paths import episode_path, run_path, trader_path
 from bellwether.site.source import SiteSource
-from bellwether.site.unit import Unit, key
 from bellwether.tables.replay import BOOK_PRICES
 
 #: Columns of replay/books that are read.
@@ -34,35 +32,25 @@ BOOK_COLUMNS = (
 #: Maximum of drawn markets.
 _BOOK_CHARTS = 8
 
-_TABLES = tuple(f"replay/{name}" for name in ("episodes", "orders", "fills", "equity", "backtests", "market_pnl", "books"))
 _ABOVE = [("Trading", "trading/index.html")]
 _EQUITY = ("agent", "at", "equity")
-#: Amounts of a market, and columns of replay/market_pnl that are read.
-_AMOUNTS = ("trading_pnl", "settlement_pnl", "unrealised", "fees", "pnl")
-_MARKET_COLUMNS = ("agent", "episode", "ticker", "fills", *_AMOUNTS)
 #: Points of a curve in a chart of several.
 _POINTS = 100
 
 
-def agent_names(source: SiteSource) -> list[str]:
-    """Return the names of all trading agents, by the earliest `known_at` of a backtest."""
-    runs = source.frame("replay/backtests", "agent", "known_at")
-    return runs.group_by("agent").agg(pl.col("known_at").min()).sort("known_at", "agent")["agent"].to_list()
-
-
-def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
-    """Yield the units of trading (groups of files built together): one for the overview and the agents, and one per episode with the tear sheets of
-    its backtests.
-    """
-    episodes, runs, summary = source.frame("replay/episodes"), source.frame("replay/backtests"), source.frame("replay/summary")
-    markets = source.frame("replay/market_pnl", *_MARKET_COLUMNS)
+def pages(source: SiteSource, colours: Colours) -> Iterator[File]:
+    """Yield the overview, and the pages of agents and of episodes with the tear sheets of their backtests."""
+    markets, runs, summary = source.frame("replay/episodes"), source.frame("replay/backtests"), source.frame("replay/summary")
     of_names = colours.of(runs["agent"].unique().sort().to_list())
-    overview = partial(_overview, episodes, runs, summary, markets, of_names)
-    yield Unit("trading", key(episodes, runs, summary, markets, of_names), overview, source.date("replay/summary"))
-    for (name,), markets in episodes.group_by("episode", maintain_order=True):
-        digest = source.digest(*_TABLES, starts=str(name))
-        part = runs.filter(pl.col("episode") == name)
-        yield Unit(f"episode {name}", key(name, digest, of_names), partial(_episode, source, str(name), markets, part, of_names))
+    sections = [Section("Agents", [_agents(summary)]), Section("Episodes", [_episodes(source.query("episodes"), runs)])]
+    lead = (
+        "Recorded markets, replayed order by order. An episode is the recording of one event; an agent trades it against the recorded book."
+    )
+    yield from render(Page("trading/index.html", "Trading", lead, sections))
+    for (name,), part in runs.group_by("agent", maintain_order=True):
+        yield from _agent(str(name), part, summary.filter(pl.col("agent") == name), of_names)
+    for (name,), part in markets.group_by("episode", maintain_order=True):
+        yield from _episode(source, str(name), part, runs.filter(pl.col("episode") == name), of_names)
 
 
 #: Column of the P&L over sampled queue histories.
@@ -95,19 +83,6 @@ def trader_column() -> Shown:
     return build_column(
         "Agent", lambda row: text(row["agent"], trader_path(row["agent"]))._replace(note=counted(row["episodes"], "episode"))
     )
-
-
-def _overview(
-    episodes: pl.DataFrame, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.DataFrame, colours: dict[str, str]
-) -> Iterator[File]:
-    lead = (
-        "Recorded markets, replayed order by order. An episode is the recording of one event; an agent trades it against the recorded book."
-    )
-    sections = [Section("Agents", [_agents(summary)]), Section("Episodes", [_episodes(episodes, runs)])]
-    yield from render(Page("trading/index.html", "Trading", lead, sections))
-    for (name,), part in runs.group_by("agent", maintain_order=True):
-        mine = pl.col("agent") == name
-        yield from _agent(str(name), part, summary.filter(mine), markets.filter(mine), colours)
 
 
 def _spread_note(row: Row) -> str:
@@ -148,24 +123,17 @@ def winner_cells(runs: pl.DataFrame) -> tuple[Cell, Cell]:
 
 
 def _episodes(episodes: pl.DataFrame, runs: pl.DataFrame) -> Part:
-    by_episode = episodes.group_by("episode", maintain_order=True).agg(
-        pl.col("title", "venue").first(), pl.col("start_at").min(), pl.col("trades").sum(), markets=pl.len()
-    )
-    backtests = {name: runs.filter(pl.col("episode") == name) for name in by_episode["episode"]}
+    backtests = {name: runs.filter(pl.col("episode") == name) for name in episodes["episode"]}
     best = {name: winner_cells(rows) for name, rows in backtests.items()}
     return build_table(
         "replay/episodes",
         "Episodes",
-        by_episode.iter_rows(named=True),
-        build_column("Episode", lambda row: text(row["episode"], episode_path(row["episode"]))),
-        "title",
-        "venue",
-        ("start_at", "Start"),
-        build_column("Markets", lambda row: number(row["markets"]), numeric=True),
-        "trades",
+        episodes.iter_rows(named=True),
+        *("episode", "title", "venue", ("start_at", "Start"), "markets", "trades"),
         build_column("Agents", lambda row: number(backtests[row["episode"]].height), numeric=True),
         build_column("Best agent", lambda row: best[row["episode"]][0]),
         build_column("Its P&L", lambda row: best[row["episode"]][1], numeric=True),
+        links={"episode": lambda row: episode_path(row["episode"])},
         filters=("Venue",),
         search=("Episode", "Title"),
         empty="The warehouse has no episodes yet.",
@@ -173,7 +141,7 @@ def _episodes(episodes: pl.DataFrame, runs: pl.DataFrame) -> Part:
     )
 
 
-def _runs(caption: str, runs: pl.DataFrame, first: Shown, **options: Any) -> Part:
+def _runs(caption: str, runs: pl.DataFrame, first: str, **options: Any) -> Part:
     """Build a table of backtests. first: column of their agents or episodes."""
     table = "replay/backtests"
     pnl = estimate_column(
@@ -188,28 +156,16 @@ def _runs(caption: str, runs: pl.DataFrame, first: Shown, **options: Any) -> Par
         pnl,
         build_column("Return", lambda row: earning(row["return"]), columns.definition(table, "return"), numeric=True),
         *("max_drawdown", "orders", "fills", "fill_ratio", "contracts", "fees", "unsettled", "failure"),
+        links={first: lambda row: run_path(row["episode"], row["agent"])},
         **options,
     )
 
 
-def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
-    first = build_column("Episode", lambda row: text(row["episode"], run_path(row["episode"], name)))
-    cells = {"episode": lambda row: text(row["episode"], run_path(row["episode"], name))}
-    by_market = build_table(
-        "replay/market_pnl",
-        f"Markets of {name}, best first",
-        cast_decimals(markets.sort(["pnl", "episode", "ticker"], descending=[True, False, False])).iter_rows(named=True),
-        *("ticker", "episode", "fills", *_AMOUNTS),
-        cells=cells,
-        search=("Market", "Episode"),
-        empty="No market was traded.",
-        name="markets",
-    )
+def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
     sections = [Section(line["rules"], [_headline(line)]) for line in summary.iter_rows(named=True)]
     sections += [
         Section("P&L over episodes", [_cumulative(name, runs, colours)]),
-        Section("Episodes", [_runs(f"Episodes of {name}", runs, first, search=("Episode", "Failure"), name="episodes")]),
-        Section("P&L by market", [by_market]),
+        Section("Episodes", [_runs(f"Episodes of {name}", runs, "episode", search=("Episode", "Failure"), name="episodes")]),
     ]
     yield from render(Page(trader_path(name), name, f"A tear sheet over {runs.height} episodes.", sections, _ABOVE))
 
@@ -248,8 +204,7 @@ def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.Data
     ]
     ranked = sort_by_pnl(runs)
     first = ranked["agent"].to_list()[:5]
-    agent = build_column("Agent", lambda row: text(row["agent"], run_path(name, row["agent"])))
-    parts: list[Part] = [_runs("Agents of the episode, by P&L", ranked, agent, empty="No agent has traded this episode yet.")]
+    parts: list[Part] = [_runs("Agents of the episode, by P&L", ranked, "agent", empty="No agent has traded this episode yet.")]
     if curves:
         parts.append(charts.lines("Equity", "UTC", "dollars", curves, colours, first=first))
     fills = sorted((row for part in rows["fills"].values() for row in part), key=lambda row: row["filled_at"])

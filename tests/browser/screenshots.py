@@ -29,11 +29,11 @@ KINDS = {
     "cohort": "arena/cohort/*/index.html",
     "arena-agent": "arena/cohort/*/*.html",
     "decision": "arena/cohort/*/decision/*.html",
-    "markets": "arena/markets.html",
     "market": "arena/market/*.html",
     "data": "data/index.html",
     "method": "method.html",
     "table": "data/table/benchmark.leaderboard.html",
+    "not-found": "404.html",
 }
 WIDTHS, SCHEMES = (390, 1024, 1440), ("light", "dark")
 #: Maximum height of a picture and size of its thumbnail in pixels, and thumbnails per row of the sheet.

@@ -9,12 +9,12 @@ import pytest
 
 from bellwether.places import place
 from bellwether.settings import settings
-from bellwether.site import build, contents, read_site_state
+from bellwether.site import build, read_site_state, writer
 from tests.unit.site.world import Size, published
 
 
 def test_the_site_is_uploaded_and_only_what_changed_again(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "chart_library", lambda: b"")
+    monkeypatch.setattr(writer, "chart_library", lambda: b"")
     small = Size(questions=3, prices=0, models=1, episodes=1, agents=1, samples=1, orders=1, cohorts=1, families=1, markets=3)
     warehouse, target = published(tmp_path, small), place(f"{bucket}/site")
     local, stored = build(warehouse, tmp_path / "site"), build(warehouse, target)

@@ -6,8 +6,7 @@ Contains metrics, equity, prices with fills, inventory, markouts and orders.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -15,8 +14,8 @@ import polars as pl
 from bellwether.figures.canvas import palette
 from bellwether.figures.equity import add_drawdown
 from bellwether.pages import charts, columns
-from bellwether.pages.model import Cell, Chart, Facts, Head, Note, Page, PageTable, Part, Section, Stats
-from bellwether.pages.values import cast_decimals, earning, instant, money, number, percent, seconds, text, thin_indices, timestamp, yes_no
+from bellwether.pages.model import Chart, Facts, Head, Note, Page, PageTable, Part, Section, Stats
+from bellwether.pages.values import cast_decimals, earning, instant, money, number, percent, seconds, text, thin_indices
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
 from bellwether.replay.results.metrics import end_time
@@ -96,7 +95,7 @@ def sections(
         Section("Fills on the price", _prices(run, fills, markets, book)),
         Section("Markouts", _markouts(fills)),
         Section("Markets", [_markets(markets)]),
-        Section("Orders", _orders(orders)),
+        Section("Orders", [_orders(orders)]),
         Section("Fills", [_fills(fills)]),
         Section("Further numbers", [columns.facts(BACKTESTS.name, run, _SHOWN)]),
     ]
@@ -255,74 +254,53 @@ def _markouts(fills: Rows) -> list[Part]:
     return [PageTable("Mean markout in dollars per contract, weighted by contracts: positive is a gain", heads, rows)]
 
 
-#: Functions that format the values of a table's columns, by column.
-Formats = dict[str, Callable[[Any], Cell]]
+def _markets(markets: Rows) -> Part:
+    return columns.build_table(
+        MARKET_PNL.name,
+        "P&L by market",
+        sorted(markets, key=lambda row: (-row["pnl"], row["ticker"])),
+        *("ticker", "fills", "trading_pnl", "settlement_pnl", "unrealised", "fees", "pnl"),
+        *("yes_bought", "yes_sold", "yes_position", "no_position", "unsettled"),
+        empty="No trades.",
+    )
 
 
-def _cells(rows: Rows, formats: Formats) -> list[list[Cell]]:
-    return [[cell(row[name]) for name, cell in formats.items()] for row in rows]
+def _orders(orders: Rows) -> Part:
+    return columns.build_table(
+        ORDERS.name,
+        "Orders and how each ended",
+        orders,
+        *(
+            "order_id",
+            "ticker",
+            "side",
+            "action",
+            "time_in_force",
+            "price",
+            "size",
+            "filled",
+            "status",
+            "reason",
+            "sent_at",
+            "ended_at",
+            "fees",
+        ),
+        filters=("Market", "Side", "Action", "Status", "Reason"),
+        search=("Market", "Reason"),
+        name="orders",
+        empty="No orders.",
+    )
 
 
-def _price(value: Any) -> Cell:
-    return number(value, 4)
-
-
-def _time(value: Any) -> Cell:
-    return timestamp(value, seconds=True)
-
-
-def _markets(markets: Rows) -> PageTable | Note:
-    if not markets:
-        return Note("No trades.")
-    formats: Formats = {
-        "ticker": text,
-        "fills": number,
-        **dict.fromkeys(("trading_pnl", "settlement_pnl", "unrealised"), partial(money, signed=True)),
-        "fees": money,
-        "pnl": partial(money, signed=True),
-        **dict.fromkeys(("yes_bought", "yes_sold", "yes_position", "no_position"), number),
-        "unsettled": yes_no,
-    }
-    rows = _cells(sorted(markets, key=lambda row: (-row["pnl"], row["ticker"])), formats)
-    return PageTable("P&L by market", columns.heads(MARKET_PNL.name, *formats), rows)
-
-
-def _orders(orders: Rows) -> list[Part]:
-    if not orders:
-        return [Note("No orders.")]
-    ended_as = Counter((row["status"], row["reason"] or "") for row in orders)
-    counts = [
-        [text(status), text(reason or None), number(n)]
-        for (status, reason), n in sorted(ended_as.items(), key=lambda item: (-item[1], item[0]))
-    ]
-    formats: Formats = {
-        "order_id": number,
-        **dict.fromkeys(("ticker", "side", "action", "time_in_force"), text),
-        "price": _price,
-        **dict.fromkeys(("size", "filled"), number),
-        **dict.fromkeys(("status", "reason"), text),
-        **dict.fromkeys(("sent_at", "ended_at"), _time),
-        "fees": money,
-    }
-    heads, rows = columns.heads(ORDERS.name, *formats), _cells(orders, formats)
-    return [
-        PageTable("Orders by how they ended", [Head("Status"), Head("Reason"), Head("Orders", number=True)], counts),
-        PageTable("Orders and how each ended", heads, rows, name="orders", filters=(1, 2, 3, 8, 9), search=(1, 9)),
-    ]
-
-
-def _fills(fills: Rows) -> PageTable | Note:
-    if not fills:
-        return Note("No fills.")
-    formats: Formats = {
-        **dict.fromkeys(("fill_id", "order_id"), number),
-        **dict.fromkeys(("ticker", "side", "action", "role"), text),
-        "price": _price,
-        "size": number,
-        "fee": money,
-        "filled_at": _time,
-        "queue_wait": lambda wait: number(wait, 1),
-        **dict.fromkeys((f"markout_{horizon}s" for horizon in HORIZONS_S), _price),
-    }
-    heads, rows = columns.heads(FILLS.name, *formats), _cells(fills, formats)
-    return PageTable("Fills", heads, rows, name="fills", filters=(2, 3, 4, 5), search=(2,))
+def _fills(fills: Rows) -> Part:
+    return columns.build_table(
+        FILLS.name,
+        "Fills",
+        fills,
+        *("fill_id", "order_id", "ticker", "side", "action", "role", "price", "size", "fee", "filled_at", "queue_wait"),
+        *(f"markout_{horizon}s" for horizon in HORIZONS_S),
+        filters=("Market", "Side", "Action", "Role"),
+        search=("Market",),
+        name="fills",
+        empty="No fills.",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -14,54 +15,118 @@ from bellwether.lake.sql import sql_text
 from bellwether.pages.model import Chart, PageTable
 from bellwether.replay.results.summary import sort_by_pnl
 from bellwether.site import trading
-from bellwether.site.arena_agents import best_cell, find_best
-from bellwether.site.arena_curves import Curves, calendar_charts, find_last_values
-from bellwether.site.arena_markets import sort_markets
+from bellwether.site.arena import calendar_charts
 from bellwether.site.arena_rankings import Ranking, leaderboard, metric_tile
-from bellwether.tables.schema import TIME
+from bellwether.tables import TABLES
 from tests.unit.site.world import rows as rows_of
 
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 8)
 
 
-def test_an_agent_that_never_traded_has_its_initial_cash() -> None:
-    agents = pl.DataFrame({"agent_id": ["traded", "held"], "family": ["a", "a"], "initial_cash": [10_000, 10_000]})
-    start = datetime.combine(FIRST, datetime.min.time(), UTC)
-    portfolios = pl.DataFrame({"agent_id": ["traded", "traded"], "at": [start + timedelta(days=8), start], "total": [11_000, 9_000]})
-    assert find_last_values(agents, portfolios).rows() == [("held", "a", 10_000.0, 0.0), ("traded", "a", 11_000.0, pytest.approx(0.1))]
-
-
-def test_returns_weigh_agents_that_may_and_may_not_know_outcomes() -> None:
-    group = {"methodology": "v1", "family": "a", "contaminated": [False, True], "n": [3, 1], "total": [11_000, 9_000]}
+@pytest.fixture
+def run_query() -> Iterator[Callable[..., pl.DataFrame]]:
+    """A function that runs a query of the site over tables of the arena, given as rows by name; other tables are empty."""
     with duckdb.connect() as connection:
-        connection.execute("CREATE SCHEMA arena")
-        for name, frame in (
-            ("equity_by_day", rows_of("arena/equity_by_day", 2, day=FIRST, **group)),
-            ("equity_by_age", rows_of("arena/equity_by_age", 2, age=5, **group)),
-            ("agents", rows_of("arena/agents", 1, methodology="v1", initial_cash=10_000)),
-        ):
-            connection.register("given", frame)
-            connection.execute(f"CREATE TABLE arena.{name} AS FROM given")
-        found = connection.sql(sql_text("site/arena_returns")).pl()
+        connection.execute("CREATE SCHEMA arena; SET TimeZone = 'UTC'")
+
+        def run(name: str, **tables: pl.DataFrame) -> pl.DataFrame:
+            for one in TABLES.values():
+                if one.name.startswith("arena/"):
+                    connection.register("given", tables.get(one.short_name, one.empty()))
+                    connection.execute(f"CREATE OR REPLACE TABLE {one.sql_name} AS FROM given")
+            return connection.sql(sql_text(f"site/{name}")).pl()
+
+        yield run
+
+
+def test_an_agent_has_its_newest_portfolio_or_its_initial_cash(run_query: Callable[..., pl.DataFrame]) -> None:
+    agents = rows_of("arena/agents", 2, agent_id=["traded", "held"], family=["a", "b"], week=FIRST, initial_cash=10_000)
+    start = datetime.combine(FIRST, datetime.min.time(), UTC)
+    portfolios = rows_of(
+        "arena/portfolios", 2, agent_id="traded", at=[start + timedelta(days=8), start], total=[11_000, 9_000], cash=[500, 9_000]
+    )
+    found = run_query("arena_agents", agents=agents, portfolios=portfolios, trades=rows_of("arena/trades", 3, agent_id="traded"))
+    assert found.select("agent_id", "total", "cash", "return", "trades", "open", "best").rows() == [
+        ("traded", 11_000.0, 500.0, 0.1, 3, 0, True),
+        ("held", 10_000.0, 10_000.0, 0.0, 0, 0, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("returns", "traders", "shown"),
+    [
+        ({"a": -0.1, "b": -0.2, "hold": 0.0}, ("a", "b"), ["a"]),
+        ({"a": 0.1, "b": 0.1, "hold": 0.0}, ("a", "b"), ["a", "b"]),
+        ({"hold": 0.0}, (), []),
+    ],
+)
+def test_the_best_agents_of_a_cohort_have_traded(
+    returns: dict[str, float], traders: tuple[str, ...], shown: list[str], run_query: Callable[..., pl.DataFrame]
+) -> None:
+    names = list(returns)
+    agents = rows_of("arena/agents", len(names), agent_id=names, family=names, week=FIRST, initial_cash=10_000)
+    portfolios = rows_of("arena/portfolios", len(names), agent_id=names, total=[10_000 * (1 + value) for value in returns.values()])
+    trades = rows_of("arena/trades", len(traders), agent_id=list(traders), trade_id=list(traders))
+    found = run_query("arena_agents", agents=agents, portfolios=portfolios, trades=trades)
+    assert found.filter("best")["agent_id"].sort().to_list() == shown
+
+
+def test_a_leg_has_the_state_of_its_position_and_the_winner_of_its_market(run_query: Callable[..., pl.DataFrame]) -> None:
+    trades = rows_of(
+        "arena/trades", 2, trade_id=["t1", "t2"], position_id="t1", agent_id="x", market_id="m", side="YES", action=["BUY", "SELL"]
+    )
+    positions = rows_of("arena/positions", 2, position_id="t1", agent_id=["x", "y"], status=["closed", "open"], realized=[5, 0])
+    scores = rows_of("arena/scores", 1, trade_id="t1", winner="NO", won=False)
+    universe = rows_of("arena/universe", 2, market_id="m", week=[FIRST, SECOND], question=["before", "after"])
+    found = run_query("arena_legs", trades=trades, positions=positions, scores=scores, universe=universe)
+    assert found.select("action", "question", "status", "realized", "winner", "won").rows() == [
+        ("BUY", "after", "closed", Decimal(5), "NO", False),
+        ("SELL", "after", "closed", Decimal(5), None, None),
+    ]
+
+
+def test_returns_weigh_agents_that_may_and_may_not_know_outcomes(run_query: Callable[..., pl.DataFrame]) -> None:
+    group = {"methodology": "v1", "family": "a", "contaminated": [False, True], "n": [3, 1], "total": [11_000, 9_000]}
+    found = run_query(
+        "arena_curves",
+        equity_by_day=rows_of("arena/equity_by_day", 2, day=FIRST, **group),
+        equity_by_age=rows_of("arena/equity_by_age", 2, age=5, **group),
+        agents=rows_of("arena/agents", 1, methodology="v1", initial_cash=10_000),
+    )
     assert found.select("day", "age", "y").rows() == [(FIRST, None, 0.05), (None, 5, 0.05)]
 
 
+def test_a_long_curve_keeps_about_eighty_points_and_the_newest(run_query: Callable[..., pl.DataFrame]) -> None:
+    days = [FIRST + timedelta(days=place) for place in range(800)]
+    own = {"methodology": "v1", "family": "a", "n": 1, "total": 10_000}
+    found = run_query(
+        "arena_curves",
+        equity_by_day=rows_of("arena/equity_by_day", 800, day=days, **own),
+        equity_by_age=rows_of("arena/equity_by_age", 100, age=list(range(100)), **own),
+        agents=rows_of("arena/agents", 1, methodology="v1", initial_cash=10_000),
+    )
+    assert 60 < found["day"].count() < 160 and found["day"].max() == days[-1] and found["age"].max() == 99
+
+
 def test_releases_of_reconstructed_cohorts_are_marked_on_the_curve_of_reconstructed_cohorts_alone() -> None:
-    calendar = pl.DataFrame(
-        [(name, reconstructed, "a", datetime.combine(FIRST, datetime.min.time(), UTC), 0.1) for name in ("v1", "v2") for reconstructed in (False, True)],
-        schema={"methodology": str, "reconstructed": bool, "family": str, "x": TIME, "y": float},
+    curves = pl.DataFrame(
+        [(name, reconstructed, FIRST, 0.1) for name in ("v1", "v2") for reconstructed in (False, True)],
+        schema={"methodology": str, "reconstructed": bool, "day": date, "y": float},
         orient="row",
-    )  # fmt: skip
-    used = rows_of("arena/releases", 4, family=["a", "a", "a", "b"], model=["second", "first", "again", "other"], first_cohort=[SECOND, FIRST, FIRST, FIRST],
-        reconstructed=[False, False, True, False],
-    )  # fmt: skip
-    none = calendar.clear()
-    curves = Curves(calendar, none, none, used.sort("first_cohort"))
-    live, again = calendar_charts(curves, "a", {"a": "#123456"})
+    )
+    used = rows_of(
+        "arena/releases",
+        3,
+        family="a",
+        model=["first", "second", "again"],
+        first_cohort=[FIRST, SECOND, FIRST],
+        reconstructed=[False, False, True],
+    )
+    live, again = calendar_charts(curves, used, "#123456")
     assert [_marked(chart) for chart in (live, again)] == [[(str(FIRST), "first"), (str(SECOND), "second")], [(str(FIRST), "again")]]
     assert f"from {SECOND}: second" in live.description and "live" in live.title and "reconstructed" in again.title
     assert list(live.colours) == ["v1", "v2"] and live.colours["v1"] == "#123456"
-    (alone, _) = calendar_charts(Curves(calendar, none, none, used.clear()), "a", {"a": "#123456"})
+    (alone, _) = calendar_charts(curves, used.clear(), "#123456")
     assert _marked(alone) == [] and len(alone.spec["layer"]) == 2
 
 
@@ -72,14 +137,6 @@ def _marked(chart: Chart) -> list[tuple[str, str]]:
         ["rule", "text"] if marks else []
     )
     return [(row["x"], row["text"]) for row in marks]
-
-
-def test_markets_of_one_volume_are_in_the_order_of_their_ids_whatever_the_order_of_rows() -> None:
-    rows = [("c", None, 5), ("a", None, 5), ("b", None, 5), ("d", 2, 1), ("e", None, None)]
-    schema = {"market_id": pl.String, "trades": pl.Int64, "volume": pl.Int64}
-    for shift in range(len(rows)):
-        listed = pl.DataFrame(rows[shift:] + rows[:shift], schema=schema, orient="row")
-        assert sort_markets(listed)["market_id"].to_list() == ["d", "a", "b", "c", "e"]
 
 
 def ranking(metrics: tuple[str, ...], *rows: tuple[str, str, float, int | None, bool]) -> Ranking:
@@ -119,18 +176,6 @@ def test_a_return_without_an_interval_has_the_range_over_cohorts() -> None:
 def test_tied_families_share_a_rank() -> None:
     tied = ranking(("return",), ("a", "return", 0.1, 1, False), ("b", "return", 0.1, 1, False), ("c", "return", 0.0, 3, False))
     assert [tied.place(name).text for name in tied.families] == ["=1", "=1", "3"]
-
-
-@pytest.mark.parametrize(
-    ("returns", "shown"),
-    [
-        ({"w/a": -0.1, "w/b": -0.2, "w/hold": 0.0}, "a"),
-        ({"w/a": 0.1, "w/b": 0.1, "w/hold": 0.0}, "a, b tie"),
-        ({"w/hold": 0.0}, "no agent traded"),
-    ],
-)
-def test_the_best_agent_of_a_cohort_has_traded(returns: dict[str, float], shown: str) -> None:
-    assert best_cell(find_best(returns, frozenset({"w/a", "w/b"}))).text == shown
 
 
 def runs_of(*agents: tuple[str, int, int]) -> pl.DataFrame:
