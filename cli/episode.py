@@ -57,9 +57,10 @@ def episode(context: click.Context) -> None:
 @click.option("--infer-results", is_flag=True, help="Infer missing results from a last trade at 0.99 or above, or 0.01 or below.")
 @_FEE
 def build(recording: str | None, *, name: str | None, results: tuple[str, ...], infer_results: bool, fee: str | None) -> None:
-    """Build the episodes of RECORDING, or of the captures in PATH; list the recordings without either.
+    """Build the episodes of a recording; list recordings.
 
-    Each event becomes one, with market data from the lake. Captures of other recorders are imported as recordings before.
+    Without RECORDING or PATH (captures of other recorders), the recordings are listed. Each event becomes an episode, with market data from the
+    lake. Captures are imported as recordings before.
     """
     from bellwether.replay.episode_builder.build import Outcomes, build_recording, episode_ids
     from bellwether.replay.episode_builder.listings import parse_results
