@@ -20,7 +20,6 @@ from bellwether.pages.values import (
     group_rows,
     minute,
     money,
-    number,
     percent,
     price,
     text,

@@ -36,7 +36,6 @@ class SiteSource:
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path | str) -> None:
         self.path = path
         self._connection = connection
-        self._check()
 
     @cached_property
     def tables(self) -> Mapping[str, TableFacts]:
@@ -55,21 +54,25 @@ class SiteSource:
         return self._all("meta.tables").sort("table_name")
 
     @cached_property
+    def _publication(self) -> Mapping[str, Any]:
+        return self._all("meta.publication").row(0, named=True)
+
+    @cached_property
     def published_at(self) -> datetime:
         """Time of publication."""
-        published: datetime = self._all("meta.publication")["published_at"][0]
+        published: datetime = self._publication["published_at"]
         return published
 
     @cached_property
     def world(self) -> str:
         """Name of the published world."""
-        return str(self._all("meta.publication")["world"][0])
+        return str(self._publication["world"])
 
     @cached_property
     def delays(self) -> str:
         """Tables of the warehouse's lake whose rebuild failed or is overdue, as a sentence; empty without any."""
         lake = Lake.of(settings())
-        return describe_delays(find_delays(lake, TABLES.values())) if lake.uri == self._all("meta.publication")["lake"][0] else ""
+        return describe_delays(find_delays(lake, TABLES.values())) if lake.uri == self._publication["lake"] else ""
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -139,31 +142,6 @@ class SiteSource:
             raise LakeError(
                 f"reading {name} of {self.path}: {error}; it is not a warehouse of this version; {warehouse.PUBLISH_AGAIN}"
             ) from error
-
-    def _check(self) -> None:
-        """Raise `LakeError` unless every published table has the declared columns."""
-        required = {
-            "meta.tables": {"table_name", "rows", "known_at", "stored_as"},
-            "meta.columns": {"table_name", "column_name", "ordinal", "type", "unit", "nullable", "description"},
-            "meta.partitions": {"table_name", "partition", "rows", "bytes", "file", "sha256", "written_at", "known_at", "published"},
-            "meta.publication": {"published_at", "world", "lake"},
-        }
-        for name, columns in required.items():
-            missing = columns - set(self._all(name).columns)
-            if missing:
-                raise LakeError(
-                    f"reading {self.path}: {name} lacks {', '.join(sorted(missing))}; another version published it; {warehouse.PUBLISH_AGAIN}"
-                )
-        if not self._all("meta.publication").height:
-            raise LakeError(f"reading {self.path}: it has no time of publication; {warehouse.PUBLISH_AGAIN}")
-        columns_by_table = dict(self.columns.group_by("table_name").agg("column_name").iter_rows())
-        for name in self.tables:
-            if name not in TABLES:
-                continue
-            missing = set(table(name).names) - set(columns_by_table.get(table(name).sql_name, ()))
-            if missing:
-                problem = f"{table(name).sql_name} lacks {', '.join(sorted(missing))}"
-                raise LakeError(f"reading {self.path}: {problem}; another version published it; {warehouse.PUBLISH_AGAIN}")
 
 
 @contextmanager

@@ -21,9 +21,14 @@ returns AS (
     FROM curves
     JOIN initial ON initial.methodology = curves.methodology
     GROUP BY ALL
+),
+
+points AS (
+    SELECT count(DISTINCT concat(day, ' ', age)) AS size FROM returns
 )
 
-SELECT *
+SELECT returns.*
 FROM returns
-QUALIFY (dense_rank() OVER (PARTITION BY age IS NULL ORDER BY day DESC, age DESC) - 1) % (1 + (SELECT count(DISTINCT (day, age)) FROM returns) // 160) = 0
+CROSS JOIN points
+QUALIFY (dense_rank() OVER (PARTITION BY age IS NULL ORDER BY day DESC, age DESC) - 1) % (1 + points.size // 160) = 0
 ORDER BY methodology, reconstructed, family, day, age
