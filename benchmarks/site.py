@@ -1,8 +1,7 @@
-"""Static site of a large warehouse: CPU time and memory of a first build, size of the largest page, slowest paint in a browser, and CPU time of a
-build after one new cohort.
+"""Static site of a large warehouse: CPU time and memory of a build, size of the largest page, and slowest paint in a browser.
 
-The generated warehouse has ten releases of 40 models and 300 questions, 100 episodes of 20 agents, and 52 cohorts of 8 agents. Each build is a
-separate process.
+The generated warehouse has ten releases of 40 models and 300 questions, 100 episodes of 20 agents, and 52 cohorts of 8 agents. The build is a separate
+process.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 from tests.browser.chromium import Missing, chromium, paint
 
-SECONDS, MEGABYTES, PAGE_KILOBYTES, REBUILD_SECONDS, PAINT_SECONDS = 60.0, 500.0, 300.0, 10.0, 1.0
+SECONDS, MEGABYTES, PAGE_KILOBYTES, PAINT_SECONDS = 60.0, 500.0, 300.0, 1.0
 
 _BUILD = """
 import json, resource, sys, time
@@ -25,18 +24,18 @@ started = time.process_time()
 built = build(sys.argv[1], sys.argv[2])
 usage, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
 spent = time.process_time() - started + children.ru_utime + children.ru_stime
-print(json.dumps({"seconds": spent, "memory": usage.ru_maxrss / 1024, "files": built.files, "written": built.written, "bytes": built.bytes}))
+print(json.dumps({"seconds": spent, "memory": usage.ru_maxrss / 1024, "files": built.files, "bytes": built.bytes}))
 """
 _WORLD = """
 import sys
 from pathlib import Path
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
-from tests.unit.site.world import NOW, Size, arena, write
-folder, cohorts = Path(sys.argv[1]), int(sys.argv[2])
-size = Size(releases=10, models=40, questions=300, prices=20, episodes=100, agents=20, samples=200, orders=60, cohorts=cohorts, families=8, markets=500, trades=10)
+from tests.unit.site.world import NOW, Size, write
+folder = Path(sys.argv[1])
+size = Size(releases=10, models=40, questions=300, prices=20, episodes=100, agents=20, samples=200, orders=60, cohorts=52, families=8, markets=500, trades=10)
 lake = Lake(str(folder / "lake"), clock=lambda: NOW)
-arena(lake, size) if sys.argv[3] == "arena" else write(lake, size)
+write(lake, size)
 publish(lake, folder / "warehouse.duckdb")
 """
 
@@ -75,16 +74,14 @@ def _painted(site: Path, largest: Path) -> list[dict[str, Any]]:
 
 
 def run() -> list[dict[str, Any]]:
-    """Measure CPU time and memory of a build, the largest page, the slowest paint, and the rebuild. Returns [{name, ratio, target, detail}]."""
+    """Measure CPU time and memory of a build, the largest page and the slowest paint. Returns [{name, ratio, target, detail}]."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        _python(_WORLD, folder, 52, "all")
+        _python(_WORLD, folder)
         first = _build(folder)
         pages = {page: page.stat().st_size / 1000 for page in (folder / "site").rglob("*.html")}
         largest = max(pages, key=pages.__getitem__)
         painted = _painted(folder / "site", largest)
-        _python(_WORLD, folder, 53, "arena")
-        again = _build(folder)
         where = largest.relative_to(folder / "site")
     made = f"{first['files']:.0f} files, {first['bytes'] / 1e6:.0f} MB"
     return [
@@ -97,10 +94,4 @@ def run() -> list[dict[str, Any]]:
             "detail": f"{where}, of {len(pages)} pages",
         },
         *painted,
-        {
-            "name": "CPU seconds of the site after one new cohort",
-            "ratio": again["seconds"],
-            "target": REBUILD_SECONDS,
-            "detail": f"{again['written']:.0f} files written of {again['files']:.0f}; {again['memory']:.0f} MB",
-        },
     ]

@@ -18,7 +18,7 @@ from orchestration.site_server import HOST, open_site_server
 def site(serving: bool, port: int) -> None:
     """Build the static site of the published warehouse.
 
-    BELLWETHER_SITE sets its folder, which opens in a browser without a server and can be copied to any file host. Unchanged pages are not rebuilt.
+    BELLWETHER_SITE sets its folder, which opens in a browser without a server and can be copied to any file host. Unchanged files are not rewritten.
     """
     from bellwether.site import build, local_folder
 

@@ -11,9 +11,13 @@ from rich.console import Group
 from rich.text import Text
 
 from bellwether.console import console, plain_grid
-from bellwether.formatting import floor_percent, number, p_value, rank
+from bellwether.formatting import floor_percent, number
+from bellwether.lake.sql import sql_text
 from bellwether.lake.warehouse import query
+from bellwether.pages.columns import text_table
+from bellwether.pages.model import PageTable
 from bellwether.settings import settings
+from bellwether.site.leaderboard import leaderboard
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,9 +28,9 @@ _CONTAMINATED = 4
 
 def print_leaderboards(releases: Sequence[str]) -> None:
     """Print the published leaderboards of releases."""
-    sql = "FROM benchmark.leaderboard WHERE release = $release ORDER BY rank NULLS LAST, forecaster"
     for name in releases:
-        console().print(leaderboard_table(name, query(settings().warehouse_uri, sql, {"release": name})))
+        lines = query(settings().warehouse_uri, sql_text("site/leaderboard"), {"release": name})
+        console().print(leaderboard_table(name, lines.filter(lines["scope"] == "all")))
 
 
 def print_demo_leaderboard() -> None:
@@ -53,32 +57,17 @@ def _interval_note(frame: pl.DataFrame) -> str:
     return "".join(f"\nNo interval for {count} of {frame.height}: {reason}." for reason, count in reasons.items())
 
 
-def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
-    """Format a leaderboard as a table 80 characters wide, with 95 % intervals of the Brier score."""
-    columns = ("", "forecaster", "Brier [95 %]", "grp", "skill", "vs mkt", "ECE", "p", "cov.")
-    title = Text(f"{release}: {max(frame['n_questions'], default=0)} questions")
-    table = plain_grid(title, columns, ("forecaster", "grp"))
-    for row in frame.iter_rows(named=True):
-        skill = [number(row[name], 2, none="") for name in ("brier_skill", "skill_vs_market")]
-        p = row["ece_p_calibrated"]
-        calibration = [_format_short(row["ece"], 3), "" if p is None else p_value(p, 2, short=True)]
-        table.add_row(
-            rank(row["rank"], frame["rank"]),
-            Text(row["forecaster"]),
-            _format_interval(row, "brier"),
-            row["group"] or "",
-            *skill,
-            *calibration,
-            floor_percent(row["coverage"]),
-        )
+def leaderboard_table(release: str, lines: pl.DataFrame) -> Group:
+    """Format a leaderboard as a table 80 characters wide: the leading columns of the site's. lines: of `sql/site/leaderboard.sql`."""
+    table = leaderboard(release, lines)
+    assert isinstance(table, PageTable)  # a published release has forecasters
     explained = (
-        "Lower Brier is better. grp: forecasters that share a letter do not differ\n"
-        "significantly. skill: over the share of yes as forecast of all questions;\n"
-        "vs mkt: over the market's price at the same time; blank: fewer than three\n"
-        "clusters had one. p: p-value of the test of calibration by ECE.\n"
-        "cov.: share of questions scored. –: not ranked, as too few questions count." + _interval_note(frame) + _exclusion_note(frame)
+        f"{max(lines['n_questions'])} questions. Brier score: lower is better. Forecasters that share a letter do not differ\n"
+        "significantly. Gain: 1 - Brier score / that of the market's price at the same\n"
+        "time; missing below three clusters with a price. –: not ranked, as too few\n"
+        "questions count." + _interval_note(lines) + _exclusion_note(lines)
     )
-    return Group(table, Text(f"\n{explained}", style="dim"))
+    return Group(text_table(table), Text(f"\n{explained}", style="dim"))
 
 
 def _format_short(value: float | None, digits: int) -> str:

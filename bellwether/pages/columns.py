@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -182,22 +183,21 @@ def _is_number(value: Any) -> bool:
 
 
 def text_table(table: PageTable, width: int = 80) -> Grid:
-    """Format a table for the terminal: its first visible columns, as many as fit `width` characters."""
-    shown, used = list[int](), -1
+    """Format a table for the terminal: its first visible columns, as many as fit `width` characters. Long titles take several lines."""
+    heads, columns, used = list[str](), list[list[str]](), -1
     for place, head in enumerate(table.heads):
-        used += 1 + max([len(head.text), *(len(_printed(row[place], head)) for row in table.rows)])
+        cells = [visible(f"{row[place].text} {row[place].note}".strip() if head.number else row[place].text) for row in table.rows]
+        room = max(map(len, [*cells, *head.text.split(" ")]))
+        used += 1 + room
         if head.hidden or used > width:
             break
-        shown.append(place)
-    heads = [table.heads[place] for place in shown]
-    text = plain_grid(Text(table.caption, style="italic"), [head.text for head in heads], [head.text for head in heads if not head.number])
-    for row in table.rows:
-        text.add_row(*(Text(visible(_printed(row[place], table.heads[place]))) for place in shown))
-    return text
-
-
-def _printed(cell: Cell, head: Head) -> str:
-    return f"{cell.text} {cell.note}".strip() if head.number else cell.text
+        heads.append("\n".join(wrap(head.text, room)))
+        columns.append(cells)
+    texts = [text for text, head in zip(heads, table.heads, strict=False) if not head.number]
+    grid = plain_grid(Text(table.caption, style="italic"), heads, texts)
+    for row in zip(*columns, strict=True):
+        grid.add_row(*map(Text, row))
+    return grid
 
 
 def definition(name: str, column: str) -> str:
