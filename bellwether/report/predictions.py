@@ -70,11 +70,6 @@ class Predictions:
             "avg_latency_ms": None if latency is None else 1000 * float(latency),  # type: ignore[arg-type]
         }
 
-    def counts(self, column: str) -> dict[str, int]:
-        """Count the rows by the values of `column`, the most frequent value first, without nulls."""
-        frequencies = self.rows[column].drop_nulls().value_counts(name="n").sort("n", column, descending=[True, False])
-        return {str(value): n for value, n in frequencies.iter_rows()}
-
 
 def predictions(forecaster: str, answers: Answers, forecasts: pl.DataFrame, questions: pl.DataFrame) -> Predictions:
     """Build the predictions of `forecaster` for every question of its release.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -20,29 +20,18 @@ from bellwether.report.results import scores_by_scope
 Row = dict[str, Any]
 
 
-def release_page(
-    inputs: ReportInputs,
-    predictions: Mapping[str, Predictions],
-    score_figure: Markdown,
-    diagrams: Mapping[str, Markdown],
-    files: Mapping[str, str],
-) -> str:
-    """Render the report of a release. score_figure: comparison of all forecasters. diagrams: reliability diagram by forecaster. files:
-    description by name.
-    """
+def release_page(inputs: ReportInputs, predictions: Mapping[str, Predictions], diagrams: Mapping[str, str]) -> str:
+    """Render the report of a release. diagrams: file of the reliability diagram by forecaster."""
     board = inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).to_dicts()
     scores = {row["forecaster"]: scores_by_scope(inputs, row["forecaster"]) for row in board}
-    failures = {name: of_forecaster.counts("failure") for name, of_forecaster in predictions.items()}
     tested = inputs.comparisons["p_holm"].drop_nulls()
     context = {
         "inputs": inputs,
         "yes_rate": (inputs.questions["ground_truth"] == "yes").mean(),
         "board": board,
         "scores": scores,
-        "predictions": predictions,
-        "score_figure": score_figure,
+        "usage": {name: of_forecaster.usage() for name, of_forecaster in predictions.items()},
         "diagrams": diagrams,
-        "files": sorted(files.items(), key=lambda file: (file[0].endswith(".png"), file[0])),
         "known_at": f"{inputs.known_at:%Y-%m-%d %H:%M:%S}",
         "version": inputs.questions["version"][0],
         "digest": digest(inputs.questions),
@@ -57,9 +46,6 @@ def release_page(
         "place": lambda place, rows: Markdown(rank(place, [row["rank"] for row in rows])),
         "dollars": dollars,
         "rounded_down": rounded_down,
-        "failures": failures,
-        "kinds": sorted({kind for counts in failures.values() for kind in counts}),
-        **_usage(predictions, board),
     }
     return render("release.md", context)
 
@@ -68,13 +54,6 @@ def _without_interval(inputs: ReportInputs) -> list[tuple[str, list[str]]]:
     """Return (reason, forecasters) for the Brier scores whose interval is missing."""
     some = inputs.leaderboard.filter(pl.col("brier").is_not_null() & pl.col("brier_reason").is_not_null())
     return some.group_by("brier_reason").agg(pl.col("forecaster").sort()).sort("brier_reason").rows()
-
-
-def _usage(predictions: Mapping[str, Predictions], board: Sequence[Row]) -> dict[str, Any]:
-    """Return the usage of each language model, and the models' total known cost in micro-dollars, as values of the template."""
-    callers = [row["forecaster"] for row in board if predictions[row["forecaster"]].rows["attempts"].count()]
-    usage = {name: predictions[name].usage() for name in callers}
-    return {"usage": usage, "cost": sum(used["cost_microdollars"] or 0 for used in usage.values())}
 
 
 def _served_warnings(inputs: ReportInputs) -> Iterator[Row]:

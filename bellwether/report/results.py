@@ -36,10 +36,6 @@ _SUMMARY = (*("accuracy", "macro_f1", "brier_score", "brier_skill_score", "ece",
 PACKAGES = ("numpy", "polars", "scipy", "litellm", "duckdb")
 
 _SCORE = (*("value", "lower", "upper", "reason", "expected", "p_calibrated"), *("n", "n_questions", "n_clusters", "seed"))
-_BIN = (
-    *("bin", "lower_edge", "upper_edge", "n", "n_clusters"),
-    *("mean_forecast", "yes_rate", "gap", "yes_rate_lower", "yes_rate_upper", "reason"),
-)
 _LINE = (
     *("rank", "unranked_because", "kind", "group", "in_mcs", "mcs_p", "coverage", "n", "n_questions", "n_clusters"),
     *("could_know", "could_know_share", "failed", "brier_could_know"),
@@ -80,14 +76,7 @@ def build_model_file(inputs: ReportInputs, forecaster: str, predictions: Predict
         "confusion_matrix": predictions.confusion(),
         "parse_rate": len(predictions.answered) / len(predictions.scored) if predictions.scored else None,
         **_published_usage(predictions),
-        "leaderboard": _line(inputs, forecaster),
         "metrics": scopes["all"],
-        "scopes": {name: metrics for name, metrics in scopes.items() if name != "all"},
-        "reliability": [{name: row[name] for name in _BIN} for row in bins.iter_rows(named=True)],
-        "failures": predictions.counts("failure"),
-        "parsed_by": predictions.counts("parsed_by"),
-        "contradictions": predictions.counts("contradiction"),
-        "repaired": int(predictions.rows["repaired"].fill_null(False).sum()),
         "usage": predictions.usage(),
         "predictions": predictions.scored,
         "excluded": predictions.excluded,
@@ -117,7 +106,7 @@ def model_config(inputs: ReportInputs, forecaster: str) -> dict[str, Any]:
 
 
 def summary(inputs: ReportInputs, predictions: Mapping[str, Predictions]) -> dict[str, Any]:
-    """Build `summary_<stamp>.json`: compared forecasters, three leaderboards, significance groups and paired tests."""
+    """Build `summary_<stamp>.json`: compared forecasters, three leaderboards and paired tests."""
     return {
         "benchmark": BENCHMARK,
         "release": inputs.release,
@@ -127,12 +116,6 @@ def summary(inputs: ReportInputs, predictions: Mapping[str, Predictions]) -> dic
         "num_samples": inputs.questions.height,
         "models": {name: _summary(inputs, name, predictions[name]) for name in inputs.forecasters},
         "leaderboard": leaderboards(inputs),
-        "unranked": [
-            {"model": row["forecaster"], "because": row["unranked_because"]}
-            for row in inputs.leaderboard.filter(pl.col("rank").is_null()).iter_rows(named=True)
-        ],
-        "significance_groups": groups(inputs),
-        "model_confidence_set": [row["forecaster"] for row in _lines(inputs) if row["in_mcs"]],
         "pairs": inputs.comparisons.drop("release", "known_at", "rules").to_dicts(),
     }
 
@@ -144,26 +127,6 @@ def leaderboards(inputs: ReportInputs) -> dict[str, list[dict[str, Any]]]:
         "by_brier_score": _board(inputs, "brier", "brier_score", _ENDS, best=min),
         "by_calibration": _board(inputs, "ece", "ece", ("expected", "p_calibrated"), best=min),
     }
-
-
-def groups(inputs: ReportInputs) -> dict[str, list[str]]:
-    """Return the names in each significance group, by letter and best first. Forecasters that share a group do not differ significantly."""
-    members: dict[str, list[str]] = {}
-    for row in _lines(inputs):
-        for letter in letters(row["group"]):
-            members.setdefault(letter, []).append(row["forecaster"])
-    return members
-
-
-def letters(group: str | None) -> list[str]:
-    """Split the letters of a forecaster's significance groups: "ab" to a and b, "a1b1" to a1 and b1."""
-    groups: list[str] = []
-    for character in group or "":
-        if character.isdigit() and groups:
-            groups[-1] += character
-        else:
-            groups.append(character)
-    return groups
 
 
 def metadata(inputs: ReportInputs, predictions: Mapping[str, Predictions], files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -18,7 +18,6 @@ import polars as pl
 
 from bellwether.calibration.answers import Answers
 from bellwether.lake.storage import Storage, open_storage
-from bellwether.pages.markdown import Markdown
 from bellwether.questions.analysis import Analysis
 from bellwether.report.inputs import ReportInputs
 from bellwether.report.predictions import Predictions, predictions
@@ -30,36 +29,22 @@ _RESERVED = ("summary", "metadata", "dataset_analysis", "report", "run_config")
 _UNSAFE = re.compile(r"[^a-z0-9.@-]+")
 _METADATA = re.compile(r"metadata_\d{8}_\d{6}\.json")
 
-_SCORES = "Brier scores with 95 % intervals over clusters, best first; dotted: always 0.5."
-_RELIABILITY = "Reliability: observed frequency of yes against the forecast, with intervals, and shaded the band of calibrated forecasts."
-
 
 class _Draft:
-    """Report while it is written to a temporary folder. files: size and digest by file name. about: description by file name."""
+    """Report while it is written to a temporary folder. files: size and digest by file name."""
 
-    def __init__(self, folder: Path, stamp: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._stamp = stamp
         self.files: dict[str, dict[str, Any]] = {}
-        self.about: dict[str, str] = {}
 
-    def picture(self, name: str, png: bytes, caption: str, about: str) -> Markdown:
-        """Write a PNG; return the figure and its caption as Markdown. name: prefix of the file name. about: the file's description."""
-        file = f"{name}_{self._stamp}.png"
-        self.write(file, png, about)
-        return Markdown(f"![{caption}]({file})\n\n*{caption}*\n")
+    def json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write a JSON file."""
+        self.write(name, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE, default=str))
 
-    def json(self, name: str, content: Mapping[str, Any], about: str) -> None:
-        """Write a JSON file. about: the file's description."""
-        self.write(
-            name, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE, default=str), about
-        )
-
-    def write(self, name: str, content: bytes, about: str) -> None:
-        """Write a file. about: the file's description."""
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file."""
         (self._folder / name).write_bytes(content)
         self.files[name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        self.about[name] = about
 
 
 def write_report(inputs: ReportInputs, reports: Storage | Path | str) -> list[str]:
@@ -72,7 +57,7 @@ def write_report(inputs: ReportInputs, reports: Storage | Path | str) -> list[st
     storage, folder = open_storage(str(reports)) if isinstance(reports, Path | str) else reports, safe_name(inputs.release)
     earlier = [entry.name for entry in storage.files(folder)]
     with TemporaryDirectory(prefix="bellwether-report-") as temporary:
-        draft = _Draft(Path(temporary), inputs.stamp)
+        draft = _Draft(Path(temporary))
         _write_files(draft, inputs)
         names = list(draft.files)
         for name in names:
@@ -104,54 +89,28 @@ def _write_files(draft: _Draft, inputs: ReportInputs) -> None:
     stamp = inputs.stamp
     answers = Answers.of(inputs.forecasts, inputs.questions)
     by_forecaster: dict[str, Predictions] = {}
-    for forecaster in inputs.forecasters:
-        by_forecaster[forecaster] = predictions(forecaster, answers, inputs.forecasts, inputs.questions)
-        draft.json(
-            f"{file_name(forecaster)}_{stamp}.json",
-            build_model_file(inputs, forecaster, by_forecaster[forecaster]),
-            f"{forecaster}: all metrics and predictions",
-        )
+    diagrams: dict[str, str] = {}
+    for name in inputs.forecasters:
+        by_forecaster[name] = predictions(name, answers, inputs.forecasts, inputs.questions)
+        diagrams[name] = f"reliability_{file_name(name)}_{stamp}.png"
+        draft.json(f"{file_name(name)}_{stamp}.json", build_model_file(inputs, name, by_forecaster[name]))
+        draft.write(diagrams[name], _draw_reliability(inputs, name))
     analysis = Analysis(inputs.dataset_analysis).to_dict()
-    draft.json(f"summary_{stamp}.json", summary(inputs, by_forecaster), "The forecasters compared: leaderboards, groups, pairs")
-    draft.json(
-        f"dataset_analysis_{stamp}.json",
-        {"release": inputs.release, "known_at": inputs.known_at, **analysis},
-        "Statistics of the questions",
-    )
-    scores = draft.picture("scores", _draw_scores(inputs), _SCORES, _SCORES)
-    diagrams = {name: _draw_reliability(draft, inputs, name) for name in inputs.forecasters}
-    last = f"metadata_{stamp}.json"
-    files = {**draft.about, last: "Release, rules, versions, and every file with its digest"}
-    draft.write(
-        f"report_{stamp}.md",
-        release_page(inputs, by_forecaster, scores, diagrams, files).encode(),
-        "This page",
-    )
-    draft.json(last, metadata(inputs, by_forecaster, draft.files), "")
+    draft.json(f"summary_{stamp}.json", summary(inputs, by_forecaster))
+    draft.json(f"dataset_analysis_{stamp}.json", {"release": inputs.release, "known_at": inputs.known_at, **analysis})
+    draft.write(f"report_{stamp}.md", release_page(inputs, by_forecaster, diagrams).encode())
+    draft.json(f"metadata_{stamp}.json", metadata(inputs, by_forecaster, draft.files))
 
 
-def _draw_scores(inputs: ReportInputs) -> bytes:
-    """Draw the Brier scores of all forecasters in the order of the leaderboard."""
-    from bellwether.pages import charts
-
-    board = inputs.leaderboard.sort("rank", "brier", "forecaster", nulls_last=True).drop_nulls("brier")
-    rows = board.select("brier_lower", "brier_upper", name="forecaster", value="brier").rename(
-        {"brier_lower": "lower", "brier_upper": "upper"}
-    )
-    colours = dict.fromkeys(rows["name"], charts.LINE)
-    return charts.png(charts.intervals(f"Brier scores on {inputs.release}", "Brier score", rows.to_dicts(), colours, reference=0.25))
-
-
-def _draw_reliability(draft: _Draft, inputs: ReportInputs, forecaster: str) -> Markdown:
-    """Write the reliability diagram of a forecaster."""
+def _draw_reliability(inputs: ReportInputs, forecaster: str) -> bytes:
+    """Draw the reliability diagram of a forecaster as a PNG."""
     from bellwether.figures.reliability import consistency_bands, diagram_rows
     from bellwether.pages import charts
 
     bins, forecasts = (rows.filter(pl.col("forecaster") == forecaster) for rows in (inputs.reliability, inputs.forecasts))
     bands = consistency_bands(forecasts, inputs.questions)
     rows = diagram_rows(bins.join(bands, on=["forecaster", "bin"], how="left", maintain_order="left"))
-    png = charts.png(charts.reliability(f"{forecaster} on {inputs.release}", rows, {forecaster: charts.LINE}))
-    return draft.picture(f"reliability_{file_name(forecaster)}", png, _RELIABILITY, f"{forecaster}: reliability diagram")
+    return charts.png(charts.reliability(f"{forecaster} on {inputs.release}", rows, {forecaster: charts.LINE}))
 
 
 def _remove_older(storage: Storage, folder: str, earlier: list[str], names: list[str]) -> None:

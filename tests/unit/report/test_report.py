@@ -128,7 +128,7 @@ def test_long_text_is_cut_and_numbers_are_written_for_people() -> None:
 def test_every_row_of_every_table_has_the_cells_of_its_header(folder: Path) -> None:
     html = rendered(written(folder))
     tables = re.findall(r"<table>(.*?)</table>", html, re.DOTALL)
-    assert len(tables) >= 6
+    assert len(tables) == 4
     for one in tables:
         header = len(re.findall(r"<th[ >]", one))
         rows = re.findall(r"<tr>(.*?)</tr>", one.split("</thead>")[1], re.DOTALL)
@@ -140,7 +140,7 @@ def test_every_row_of_every_table_has_the_cells_of_its_header(folder: Path) -> N
 
 def test_every_link_leads_to_a_file(folder: Path) -> None:
     links = re.findall(r"\]\(([^)]+)\)", written(folder))
-    assert len(links) > 10
+    assert len(links) == 3
     assert all((folder / link).is_file() for link in links)
 
 
@@ -283,11 +283,11 @@ def small(rows: list[dict[str, Any]], truths: str = "ynyn") -> ReportInputs:
 def test_every_metric_of_a_model_equals_the_scores(inputs: ReportInputs, folder: Path, file: str, forecaster: str) -> None:
     found = read(folder, file)
     scores = inputs.scores.filter(pl.col("forecaster") == forecaster)
-    assert scores.height > 100
-    for row in scores.iter_rows(named=True):
-        metrics = found["metrics"] if row["scope"] == "all" else found["scopes"][row["scope"]]
+    own = scores.filter(scope="all")
+    assert own.height == len(found["metrics"]) > 20
+    for row in own.iter_rows(named=True):
         for name in ("value", "lower", "upper", "reason", "expected", "p_calibrated", "n", "n_clusters"):
-            assert metrics[row["metric"]][name] == row[name], (row["scope"], row["metric"], name)
+            assert found["metrics"][row["metric"]][name] == row[name], (row["metric"], name)
     for published, ours in NAMES.items():
         assert found[published] == found["metrics"][ours]["value"]
 
@@ -349,8 +349,8 @@ def test_what_could_be_known_is_kept_apart_and_what_failed_says_why(folder: Path
     assert [one["question_id"] for one in failed] == ["kalshi:M7", "kalshi:M19"]
     assert all(one["error"] == "it took too long" and one["failure"] == "timeout" for one in failed)
     assert all(one["predicted_probability"] is one["correct"] is one["cost_microdollars"] is None for one in failed)
-    assert found["leaderboard"]["could_know"] == len(found["excluded"])
-    assert found["leaderboard"]["failed"] == len(failed)
+    line = read(folder, "summary")["models"]["wild"]["leaderboard"]
+    assert (line["could_know"], line["failed"]) == (len(found["excluded"]), len(failed))
 
 
 def test_money_is_exact() -> None:
@@ -372,8 +372,6 @@ def test_the_summary_equals_the_leaderboard_and_the_comparisons(inputs: ReportIn
         for column in ("rank", "group", "in_mcs", "coverage", "could_know"):
             assert found["models"][name]["leaderboard"][column] == row[column]
     assert [pair["p_holm"] for pair in found["pairs"]] == inputs.comparisons.sort("forecaster", "other")["p_holm"].to_list()
-    assert found["unranked"] == [{"model": "wild", "because": board["wild"]["unranked_because"]}]
-    assert found["significance_groups"] == {"a": ["good/model"], "b": ["always-half"]}
     assert [line["model"] for line in found["leaderboard"]["by_brier_score"]] == ["good/model", "always-half"]
     assert [line["model"] for line in found["leaderboard"]["by_calibration"]] == ["always-half", "good/model"]
 
