@@ -17,15 +17,20 @@ from scipy import sparse
 
 from bellwether.questions.question_text import QuestionText, read_question
 
-#: Minimum similarity of siblings with a common name and a common word besides, of others, and of those with other numbers or deadlines.
-_SIMILAR, _VERY_SIMILAR, _OTHER_THRESHOLD = 0.44, 0.6, 0.55
-#: Minimum similarity of texts that are compared at all.
-_COMPARED = 0.4
+#: Minimum similarity of texts that are compared at all, and of siblings: with a common name and a common word besides, without one, and with other
+#: numbers or deadlines.
+_COMPARED, _SIMILAR, _NO_COMMON_WORD, _OTHER_THRESHOLD = 0.36, 0.36, 0.5, 0.55
 #: Minimum weight of the words of a question that a bundle contains, as a share.
-_CONTAINED = 0.75
-#: Maximum weights relative to the common names: of names that both questions have alone, of further words that both have alone, and of names that
-#: only one has, if the other has further words and if it has none.
-_NAMES_OF_BOTH, _WORDS_OF_BOTH, _NAMES_OF_ONE, _NAMES_ADDED = 0.4, 1.3, 0.5, 1.5
+_CONTAINED = 0.8
+#: Maximum weight, relative to the common names, of names that both questions have alone.
+_NAMES_OF_BOTH = 0.4
+#: Maximum weights relative to all that is common: of further words that both have alone, and of names that only one has, if the other has further
+#: words and if it has none.
+_WORDS_OF_BOTH, _NAMES_OF_ONE, _NAMES_ADDED = 1.3, 0.6, 3
+#: Similarity from which texts differ by a few words alone, and the maximum weight of these, with and without a common name.
+_NEARLY_SAME, _OTHER_WORD, _OTHER_WORD_ALONE = 0.75, 9, 7
+#: Number of similar texts from which a question is of a template.
+_TEMPLATE = 6
 #: Number of texts that are compared with all others at once.
 _BLOCK = 500
 
@@ -53,13 +58,16 @@ def find_siblings(questions: pl.DataFrame) -> list[Siblings]:
     texts = [read_question(text, closes) for text, closes in questions.select("question", "close_time").iter_rows()]
     weights = WordWeights.of(texts)
     keys = questions.select("source", "event_id", "series_ticker", "close_time").rows()
+    similar = list(_compare(texts))
+    counts = Counter(index for first, second, _ in similar for index in (first, second))
     found = []
-    for first, second, similarity in _compare(texts):
+    for first, second, similarity in similar:
         (source, event, series, closes), (other_source, other_event, other_series, other_closes) = keys[first], keys[second]
         is_undated = not texts[first].dates and not texts[second].dates
         if source == other_source and (event == other_event or (series == other_series and is_undated and closes != other_closes)):
             continue
-        relation = _relate(texts[first], texts[second], weights, similarity)
+        is_template = min(counts[first], counts[second]) >= _TEMPLATE
+        relation = _relate(texts[first], texts[second], weights, similarity, is_template=is_template)
         if relation is not None:
             found.append(Siblings(first, second, relation, similarity))
     return found
@@ -125,15 +133,21 @@ def _grams(words: Sequence[str]) -> list[str]:
     return [f" {word} "[start : start + size] for word in words for size in (3, 4) for start in range(len(word) + 3 - size)]
 
 
-def _relate(first: QuestionText, second: QuestionText, weights: WordWeights, similarity: float) -> str | None:
-    """Return the relation of two texts; None if they are no siblings."""
+def _relate(first: QuestionText, second: QuestionText, weights: WordWeights, similarity: float, *, is_template: bool) -> str | None:
+    """Return the relation of two texts; None if they are no siblings. is_template: the words outside of names are those of many questions."""
     matched, alone = zip(first.split_names(second), second.split_names(first), strict=True)
     common = max(weights.total_of_names([name for name in names if not _is_count(name)]) for names in matched)
-    names = [weights.total_of_names(side) for side in alone]
+    names = [weights.total_of_names(set(side) - {own.opening}) for side, own in zip(alone, (first, second), strict=True)]
     words = [weights.total(own.predicate - frozenset(other.words)) for own, other in ((first, second), (second, first))]
-    if min(names) > _NAMES_OF_BOTH * common or (common and min(words) > _WORDS_OF_BOTH * common):
+    has_other_names = min(weights.total_of_names(side) for side in alone) > _NAMES_OF_BOTH * common
+    has_other_word = similarity >= _NEARLY_SAME and min(words) > (_OTHER_WORD if common else _OTHER_WORD_ALONE)
+    if has_other_names or has_other_word:
         return None
-    needed = _SIMILAR if common and _shares_predicate(first, second) else _VERY_SIMILAR
+    needed = _SIMILAR if common and _shares_predicate(first, second) else _NO_COMMON_WORD
+    if not is_template:
+        common += weights.total(first.predicate & second.predicate)
+    if common and min(words) > _WORDS_OF_BOTH * common:
+        return None
     if not first.agrees_in_date(second) or not first.agrees_in_numbers(second):
         is_nested = first.agrees_in_date(second) or (first.has_one_deadline and second.has_one_deadline)
         return "threshold" if is_nested and similarity >= max(needed, _OTHER_THRESHOLD) and _adds_little(names, words, common) else None
@@ -163,7 +177,7 @@ def _contains(first: QuestionText, second: QuestionText, weights: WordWeights) -
 def _adds_little(names: Sequence[float], words: Sequence[float], common: float) -> bool:
     """Return False if one question has many names that the other lacks, such as a team where the other asks about any team.
 
-    names, words: weights of the names and further words that each question has alone.
+    names, words: weights of the names and further words that each question has alone. common: weight of all that both have.
     """
     if max(names) <= _NAMES_OF_ONE * common:
         return True
