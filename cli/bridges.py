@@ -46,7 +46,7 @@ def _export_tables(target: str, *, names: tuple[str, ...] = ()) -> None:
         )
 
 
-def _export_dataset(release: str, target: str, *, license_id: str | None = None) -> None:
+def _export_dataset(release: str, target: str, *, license_id: str | None = None, repository: str | None = None) -> None:
     """Write a dataset folder for the Hugging Face Hub."""
     from bellwether.publish import export as write_dataset
 
@@ -60,6 +60,7 @@ def _export_dataset(release: str, target: str, *, license_id: str | None = None)
         world=settings().world,
         recipe=recipe,
         license_id=license_id,
+        repository=repository,
     )
     console().print(f"{written.rows} questions of {release} in {written.folder}", markup=False, soft_wrap=True)
 
@@ -144,7 +145,7 @@ def _export_arena_forecasts(release: str, target: str, *, forecasters: tuple[str
 #: Formats: the function that writes one, and its options.
 _EXPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
     "arena": (_export_cohort, frozenset()),
-    "huggingface": (_export_dataset, frozenset({"license_id"})),
+    "huggingface": (_export_dataset, frozenset({"license_id", "repository"})),
     "report": (_export_report, frozenset()),
     "inspect": (_export_logs, frozenset({"forecasters"})),
     "delta": (_export_tables, frozenset({"names"})),
@@ -174,6 +175,7 @@ _EXPORTS: dict[str, tuple[Callable[..., None], frozenset[str]]] = {
 @cloup.option_group(
     "Options of huggingface",
     cloup.option("--license", "license_id", help="Licence identifier of the Hub.  [default: of the origin, or mit]"),
+    cloup.option("--repository", metavar="OWNER/NAME", help="Dataset of the Hub, for the metadata.  [default: bellwether/RELEASE]"),
 )
 @cloup.option_group(
     "Options of delta",

@@ -54,12 +54,13 @@ def export(
     world: World,
     recipe: Release | None = None,
     license_id: str | None = None,
+    repository: str | None = None,
 ) -> ExportedDataset:
     """Write one release to `folder`. The same rows give the same files; the folder is replaced as a whole.
 
     questions: rows of benchmark/questions, of one release. forecasts, scores: its rows of these tables, both or neither. world: their origin, stated
     on the card. recipe: the release's entry in the registry, described on the card if it made these questions. license_id: in the Hub's spelling, by
-    default that of their origin, or mit.
+    default that of their origin, or mit. repository: dataset of the Hub, OWNER/NAME, for the metadata; by default bellwether/RELEASE.
     An existing folder is replaced if it is empty or an earlier export. Raises `SchemaError` for rows of another shape, `ConfigError` for no
     or several releases, an invalid licence and a folder with other contents, and `BellwetherError` if the folder cannot be written.
     """
@@ -76,7 +77,7 @@ def export(
         parts.append(Part("forecasts", FORECASTS, forecast_rows(forecasts, questions), _FORECASTS))
         sorted_scores = benchmark.SCORES.validate(scores).sort(benchmark.SCORES.order)
         parts.append(Part("scores", SCORES, sorted_scores, _describe_columns(benchmark.SCORES)))
-    dataset = f"bellwether/{names[0]}"
+    dataset = repository or f"bellwether/{names[0]}"
     target = place(folder)
     target = target if is_stored(target) else target.expanduser().absolute()
     _require_replaceable(target)

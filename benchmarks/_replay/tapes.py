@@ -72,4 +72,7 @@ def records(tape: Tape, path: Path, latency: int) -> None:
     markets = [
         MarketEvents(**{name: values[own] for name, values in columns.items()}, trade_ids=pa.array([], pa.string())) for own in chosen
     ]
-    np.savez(path, *[build_records(events, latency) for events in markets])
+    records = [build_records(events) for events in markets]
+    for market in records:
+        market["local_ts"] += latency
+    np.savez(path, *records)
