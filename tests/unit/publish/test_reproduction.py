@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     forecasts = frames.forecasts(rows)
     scores = score(forecasts, questions)
     target = tmp_path_factory.mktemp("exported") / "q"
-    return export(questions, target, forecasts=forecasts, scores=scores, world=World.SANDBOX, repository="me/q").folder
+    return export(questions, target, forecasts=forecasts, scores=scores, world=World.SANDBOX).folder
 
 
 def numbers(folder: Path, forecaster: str) -> dict[str, dict[str, float]]:
@@ -75,7 +75,7 @@ def test_evaluation_results_are_in_the_hubs_form(folder: Path) -> None:
     entries = hub.parse_eval_result_entries(yaml.safe_load(files[1].read_text(encoding="utf-8")))
     found = numbers(folder, "model")
     assert {entry.task_id: entry.value for entry in entries}["brier"] == found["brier"]["value"]
-    assert entries[0].dataset_id == "me/q"
+    assert entries[0].dataset_id == "bellwether/q"
     assert entries[0].notes.startswith("38 of 40 questions in ")
 
 
