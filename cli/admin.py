@@ -12,7 +12,7 @@ import click
 from bellwether.console import console, shown
 from bellwether.doctor import examine, try_connections
 from bellwether.domains import DOMAINS, resolve_reference
-from bellwether.errors import BellwetherError, ConfigError, LakeError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import Fleet, World, settings
 from bellwether.untrusted_text import visible
 from orchestration.run_session import print_summary, require_success, runner
@@ -91,7 +91,7 @@ def worker(name: str | None) -> None:
 @click.option(
     "--backup",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="With --rebuild: folder of a backup to start from, if it is newer than the warehouse.",
+    help="With --rebuild: folder of a backup to start from instead of the warehouse.",
 )
 @click.option(
     "--adopt",
@@ -145,24 +145,17 @@ def _verify_files() -> None:
 
 
 def _rebuild_catalog(backup: Path | None, adopt: tuple[str, ...]) -> None:
-    """Rebuild the catalog from the newer of the published warehouse and a backup unless it exists, adopt files, and print the uncommitted ones."""
+    """Rebuild the catalog from the published warehouse, or from a backup, unless it exists, adopt files, and print the uncommitted ones."""
     from bellwether.backup.backup import CATALOG
-    from bellwether.backup.manifest import BackupManifest
     from bellwether.lake import Lake, recovery
 
     config = settings()
     lake = Lake.of(config)
     if not lake.catalog.exists() or not lake.catalog.read():
-        sources = []
-        if backup is not None:
-            sources.append(recovery.read_backup(backup / CATALOG, datetime.fromisoformat(BackupManifest.read(backup).made_at)))
-        try:
-            sources.append(recovery.read_publication(lake, config.warehouse_uri))
-        except LakeError:
-            if not sources:
-                raise
-        source = max(sources, key=lambda source: source.at)
-        console().print(f"{recovery.rebuild(lake, source):,} partitions from {source.place}", markup=False, soft_wrap=True)
+        source = str(backup / CATALOG) if backup is not None else config.warehouse_uri
+        partitions = recovery.read_backup(backup / CATALOG) if backup is not None else recovery.read_publication(lake, source)
+        recovery.rebuild(lake, partitions)
+        console().print(f"{len(partitions):,} partitions from {source}", markup=False, soft_wrap=True)
     adopted = [manifest.file for manifest in recovery.adopt(lake, adopt)]
     uncommitted = recovery.find_uncommitted(lake)
     for name in adopted:
@@ -245,7 +238,7 @@ def backup(folder: Path) -> None:
 def restore(folder: Path) -> None:
     """Restore the backup FOLDER into the home of this world, which must be empty.
 
-    Checksums are verified before anything is written. The same command continues an interrupted restoration.
+    Checksums are verified before anything is written. After an interruption, remove the home and restore again.
     """
     from bellwether.backup.manifest import BackupManifest
     from bellwether.backup.restore import REGISTRY, registry_path

@@ -6,7 +6,6 @@ from pathlib import Path
 import dagster as dg
 
 from bellwether.checks.data_docs import build_data_docs
-from bellwether.lake.warehouse import covered_files
 from bellwether.settings import settings
 from bellwether.tables import TABLES
 from orchestration.asset_declarations import key, site_link
@@ -42,7 +41,7 @@ def warehouse(
         context.log.error(f"left out {name}: {reason}")
     removed: tuple[str, ...] = ()
     if config.vacuum:
-        removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days), keep=covered_files(published.path)).files
+        removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days)).files
     return dg.MaterializeResult(
         metadata={
             "path": dg.MetadataValue.url(published.path) if "://" in published.path else dg.MetadataValue.path(published.path),

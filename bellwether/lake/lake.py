@@ -264,12 +264,12 @@ class Lake:
             return False
         return stat.st_size == manifest.bytes and stat.st_ctime < (since - _CLOCK_TOLERANCE).timestamp()
 
-    def vacuum(self, older_than: timedelta, *, keep: Collection[str] = ()) -> VacuumResult:
+    def vacuum(self, older_than: timedelta) -> VacuumResult:
         """Delete files that were superseded, or left as drafts, longer than `older_than` ago, never a current file.
 
         The age of a superseded file counts from the commit that superseded it, that of a file without a row from the creation of the catalog, since
-        a rebuilt catalog may lack later files. keep: locations kept at any age, such as those of a published warehouse
-        (`warehouse.covered_files`). Raises `LakeError` for an age below `MINIMUM_AGE`.
+        a rebuilt catalog may lack later files. A published warehouse lists superseded files: publish before.
+        Raises `LakeError` for an age below `MINIMUM_AGE`.
         """
         require_grace_period(older_than)
         created, end, deleted, gone = self.catalog.created_at(), self.clock() - older_than, list[StorageEntry](), list[str]()
@@ -281,7 +281,7 @@ class Lake:
             current, superseded = {manifest.file for manifest in self.catalog.read(table.name)}, self.catalog.superseded(table.name)
             for entry in listed:
                 is_file = entry.name.endswith(".parquet") or TEMPORARY in entry.name
-                if is_file and entry.name not in current and self.storage.location(entry.name) not in keep:
+                if is_file and entry.name not in current:
                     switched = superseded.get(entry.name, created)
                     if max(entry.modified, switched) < end:
                         deleted.append(entry)

@@ -20,43 +20,34 @@ from bellwether.lake.storage import TEMPORARY, StorageEntry
 from bellwether.tables import TABLES, Table
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Copy of a catalog: where it is, its time in UTC, and its partitions."""
-
-    place: str
-    at: datetime
-    manifests: tuple[Manifest, ...]
-
-
-def read_publication(lake: Lake, place: Path | str) -> Source:
+def read_publication(lake: Lake, place: Path | str) -> list[Manifest]:
     """Return the catalog's partitions that a published warehouse of this lake contains. Raises `LakeError` if nothing is published."""
     with warehouse.connect(place) as connection:
-        of, at = connection.execute("SELECT lake, published_at FROM meta.publication").fetchall()[0]
+        of = connection.execute("SELECT lake FROM meta.publication").fetchall()[0][0]
         rows = connection.execute("FROM meta.partitions ORDER BY number").pl()
     if of != lake.uri:
         raise LakeError(f"rebuilding the catalog: the warehouse {place} shows the lake {of}, not {lake.uri}; give a backup")
     tables = {table.sql_name: table for table in TABLES.values()}
-    manifests = [_from_row(lake, tables[row["table_name"]], row) for row in rows.iter_rows(named=True) if row["table_name"] in tables]
-    return Source(str(place), at, tuple(manifests))
+    return [_from_row(lake, tables[row["table_name"]], row) for row in rows.iter_rows(named=True) if row["table_name"] in tables]
 
 
-def read_backup(catalog: Path, at: datetime) -> Source:
-    """Return the partitions in a backup's copy of a catalog. at: time of the backup."""
-    return Source(str(catalog), at, tuple(Catalog(catalog, "").read()))
+def read_backup(catalog: Path) -> list[Manifest]:
+    """Return the partitions in a backup's copy of a catalog. Raises `ConfigError` if it is missing."""
+    if not catalog.is_file():
+        raise ConfigError(f"rebuilding the catalog: {catalog} is missing; name the folder of a backup")
+    return Catalog(catalog, "").read()
 
 
-def rebuild(lake: Lake, source: Source) -> int:
-    """Create the catalog of a lake that has lost it, from a copy. Returns the number of partitions. Raises `ConfigError` for a lake with a catalog.
+def rebuild(lake: Lake, partitions: Iterable[Manifest]) -> None:
+    """Create the catalog of a lake that has lost it, from a copy of its partitions. Raises `ConfigError` for a lake with a catalog.
 
     A partition whose file is gone is also recorded, so that it is reported as damaged.
     """
     if lake.catalog.exists() and lake.catalog.read():
         raise ConfigError(f"rebuilding the catalog: {lake.catalog.where} exists; move it away first if it is damaged")
     lake.catalog.create()
-    ordered = sorted(source.manifests, key=lambda manifest: manifest.number)
+    ordered = sorted(partitions, key=lambda manifest: manifest.number)
     lake.catalog.commit([replace(manifest, checked_at=None, damage=None) for manifest in ordered], lake.clock())
-    return len(source.manifests)
 
 
 def find_uncommitted(lake: Lake) -> list[Manifest]:

@@ -132,9 +132,10 @@ class Folder:
         target = self._root / name
         with writing(str(target)):
             self._sync(draft)
-            if not _reserve_name(target):
+            try:
+                os.link(draft, target)
+            except FileExistsError:
                 return False
-            os.replace(draft, target)
             self._sync(target.parent)
         return True
 
@@ -180,15 +181,6 @@ class Folder:
         for folder, _, _ in os.walk(self._root / prefix, topdown=False):
             with suppress(OSError):
                 os.rmdir(folder)
-
-
-def _reserve_name(target: Path) -> bool:
-    """Create an empty file under a free name, so that only one of several writers gets that name. Returns False if the name is taken."""
-    try:
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    except FileExistsError:
-        return False
-    return True
 
 
 class S3Store:

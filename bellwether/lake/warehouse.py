@@ -66,14 +66,6 @@ def connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
     It shows the latest publication at the time of opening. Raises `LakeError` if nothing is published, the file is not a warehouse, or it is a
     copy, which would show the lake it was copied from.
     """
-    with _connect(path) as connection:
-        _require_own_lake(connection, path)
-        yield connection
-
-
-@contextmanager
-def _connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a warehouse as `connect` does, but also accept a file that was copied together with its lake."""
     # A separate connection: DuckDB would reuse an older file of the same name that this process has open.
     with open_place(path).open_file() as file, duckdb_connection.connect() as connection:
         try:
@@ -82,6 +74,7 @@ def _connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
             remote = any(map(is_s3, _listed_files(connection)))
         except duckdb.Error as error:
             raise LakeError(f"opening the warehouse {file}: {error}; {PUBLISH_AGAIN}") from error
+        _require_own_lake(connection, path)
         if remote and duckdb_connection.find_httpfs():
             duckdb_connection.allow_s3(connection)
         yield connection
@@ -89,10 +82,7 @@ def _connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
 
 def _require_own_lake(connection: duckdb.DuckDBPyConnection, place: Path | str) -> None:
     """Raise `LakeError` if the file was copied together with its lake, because its views would still read the original lake."""
-    try:
-        row = connection.execute("SELECT lake, place FROM meta.publication").fetchone()
-    except duckdb.Error:
-        return  # published by an older version, which did not store its place
+    row = connection.execute("SELECT lake, place FROM meta.publication").fetchone()
     if row is None or "://" in row[0] or "://" in row[1] or not os.path.isdir(row[0]):
         return
     path = Path(place).absolute()
@@ -153,17 +143,6 @@ def publication_time(path: Path | str) -> datetime | None:
     """Return the time of the latest publication, UTC; None if nothing is published. Raises `LakeError` for an unreadable store."""
     state = open_place(path).state()
     return state.published_at if state else None
-
-
-def covered_files(path: Path | str) -> frozenset[str]:
-    """Return the locations of the lake's files that a published warehouse lists, including damaged files whose rows were left out.
-
-    Empty without a warehouse.
-    """
-    if not publication_time(path):
-        return frozenset()
-    with _connect(path) as connection:
-        return frozenset(_listed_files(connection))
 
 
 def _listed_files(connection: duckdb.DuckDBPyConnection) -> list[str]:

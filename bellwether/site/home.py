@@ -1,4 +1,4 @@
-"""Home page of the site: the leaders of each area, and what changed since the last publication."""
+"""Home page of the site: the leaders of each area."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import pytest
 from bellwether.errors import BellwetherError, LakeError
 from bellwether.lake import Lake, publications, warehouse
 from bellwether.lake.publications import POINTER, Pointer, StorePlace
-from bellwether.lake.warehouse import covered_files, publish, query, tables_written_since
+from bellwether.lake.warehouse import publish, query, tables_written_since
 from bellwether.settings import Settings, settings
 from tests.s3_server import SLOW_DOWN, Answer, S3Server, lose_answer, truncate_body
 from tests.sizes import NIGHTLY
@@ -80,7 +80,8 @@ def test_another_machine_reads_what_was_published(
     other_machine(tmp_path / "other", monkeypatch)
     assert query(place, "FROM clean.prices").equals(prices())
     assert query(place, "SELECT place FROM meta.publication").item() == place
-    assert f"{lake.uri}/raw/kalshi_series/r1.parquet" in covered_files(place)
+    files = query(place, "SELECT file FROM meta.partitions")["file"].to_list()
+    assert f"{lake.uri}/raw/kalshi_series/r1.parquet" in files
     (copy,) = cached()
     assert copy.is_relative_to(tmp_path / "other")
     stored = store.cat_file(f"{place}/{pointer(store, place)['object']}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bellwether.errors import LakeError
-from bellwether.lake import Lake, warehouse
+from bellwether.lake import Lake
 from tests.unit.lake.frames import PRICES, SERIES, prices, series
 
 DAY = ("2025-09-01",)
@@ -85,19 +85,6 @@ def test_files_that_are_not_the_lakes_own_stay(lake: Lake, clock: Clock) -> None
         lake.storage.put(name, b"x")
     clock.now += 2 * HOUR
     assert lake.vacuum(HOUR).files == ()
-
-
-def test_files_that_the_published_warehouse_shows_stay(lake: Lake, clock: Clock, tmp_path: Path) -> None:
-    published = tmp_path / "warehouse.duckdb"
-    assert warehouse.covered_files(published) == frozenset()
-    lake.write(PRICES, DAY, prices(), run_id="r1")
-    warehouse.publish(lake, published, tables=[PRICES])
-    lake.write(PRICES, DAY, prices(seed=1), run_id="r2")
-    clock.now += 2 * HOUR
-    assert lake.vacuum(HOUR, keep=warehouse.covered_files(published)).files == ()
-    assert warehouse.query(published, "FROM clean.prices").equals(prices())
-    warehouse.publish(lake, published, tables=[PRICES])
-    assert len(lake.vacuum(HOUR, keep=warehouse.covered_files(published)).files) == 1
 
 
 def test_a_grace_period_that_could_hit_a_writer_is_refused(lake: Lake) -> None:

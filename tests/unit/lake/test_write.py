@@ -312,7 +312,7 @@ def test_a_faulty_chunk_is_refused_and_the_partition_stays(lake: Lake, fault: st
 
 
 def test_a_disk_that_is_full_at_any_step_leaves_the_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for call, nth in itertools.product(("fsync", "replace", "open"), range(3)):
+    for call, nth in itertools.product(("fsync", "link", "open"), range(3)):
         lake = Lake(str(tmp_path / f"{call}-{nth}"))
         lake.write(PRICES, DAY, prices(), run_id="r1")
         genuine, calls = getattr(os, call), [0]
