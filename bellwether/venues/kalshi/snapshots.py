@@ -23,13 +23,10 @@ from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.archive import parse_cutoff
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.wire import extract_nested_markets, parse_candles, parse_events, parse_markets, parse_series
-from bellwether.venues.wire.times import split_span
 
 Row = Mapping[str, Any]
 
 _UNKNOWN = frozenset({404})
-#: Longest span of hourly candles in one call.
-_LONGEST = timedelta(hours=routes.MOST_CANDLES - 1)
 #: Event tickers per call; the venue documents no maximum.
 _EVENTS_AT_ONCE = 50
 _PRICE, _SIZE = re.compile(r"0\.[0-9]{1,6}"), re.compile(r"[0-9]{1,16}(\.[0-9]{1,2})?")
@@ -186,28 +183,20 @@ def _parse_levels(sent: Any) -> Levels | None:
 
 async def fetch_candles(client: KalshiClient, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, list[Row]]:
     """Fetch the hourly candles of contracts as rows of raw/kalshi_candles, by ticker and in order of time. spans: by ticker, the first and
-    last end of a candle, inclusive. A contract without candles has an empty list.
+    last end of a candle, inclusive, at most a year apart. A contract without candles has an empty list.
     """
     candles: dict[str, dict[datetime, Row]] = {ticker: {} for ticker in spans}
     of_span: dict[tuple[datetime, datetime], list[str]] = defaultdict(list)
     for ticker, span in spans.items():
         of_span[span].append(ticker)
     calls = [
-        routes.candles_batch(batch, first, last)
-        for span, tickers in of_span.items()
-        for first, last in split_span(*span, _LONGEST)
-        for batch in split_batches(tickers, _count_per_call(first, last))
+        routes.candles_batch(batch, *span) for span, tickers in of_span.items() for batch in split_batches(tickers, _count_per_call(*span))
     ]
     live: set[str] = set()
     for page in await client.fetch_all(calls):
         live |= {str(group.get("market_ticker")) for group in page.items("markets") if isinstance(group, dict)}
         _add_candles(candles, page)
-    archived = [
-        routes.historical_candles(ticker, first, last)
-        for ticker, span in spans.items()
-        if ticker not in live
-        for first, last in split_span(*span, _LONGEST)
-    ]
+    archived = [routes.historical_candles(ticker, *span) for ticker, span in spans.items() if ticker not in live]
     for page in await client.fetch_all(archived, accept=_UNKNOWN):
         if page.status not in _UNKNOWN:
             _add_candles(candles, page)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import orjson
 
-from bellwether.errors import ConfigError
 from bellwether.venues.http.page import Params, VenueCall, VenuePage, drop_missing, split_batches
 from bellwether.venues.http.paging import Listing
 
@@ -27,9 +25,6 @@ COARSE_MINUTES = 720
 #: Statuses of the CLOB for unknown markets and tokens.
 UNKNOWN = frozenset({400, 404})
 
-_NUMBER = re.compile(r"[0-9]{1,90}")
-_CONDITION = re.compile(r"0x(?:[0-9a-fA-F]{62}|[0-9a-fA-F]{64})")
-
 
 def markets(
     *,
@@ -44,7 +39,7 @@ def markets(
     """Build GET /markets/keyset: Gamma's closed or, with closed=False, open markets with their tags.
 
     end_date_min, end_date_max: aware times that bound the scheduled end. order: field to sort by, in camel case, such as volumeNum. ids: at
-    most `MOST_MARKETS`. Raises `ConfigError` for an invalid id.
+    most `MOST_MARKETS`.
     """
     chosen = {
         "closed": _flag(closed),
@@ -56,7 +51,7 @@ def markets(
     }
     params = (
         *drop_missing(chosen),
-        *(("id", _number("id of a market", id_)) for id_ in ids),
+        *(("id", id_) for id_ in ids),
         ("include_tag", "true"),
         ("limit", str(MOST_MARKETS)),
     )
@@ -64,22 +59,21 @@ def markets(
 
 
 def events(*, closed: bool, ids: Sequence[str] = ()) -> Listing:
-    """Build GET /events/keyset: Gamma's closed or, with closed=False, open events, with their markets. Raises `ConfigError` for an invalid id."""
-    params = (("closed", str(closed).lower()), *(("id", _number("id of an event", id_)) for id_ in ids), ("limit", "100"))
+    """Build GET /events/keyset: Gamma's closed or, with closed=False, open events, with their markets."""
+    params = (("closed", str(closed).lower()), *(("id", id_) for id_ in ids), ("limit", "100"))
     return _keyset("/events/keyset", params, "events")
 
 
 def books(token_ids: Iterable[str]) -> list[VenueCall]:
     """Build POST /books: the order books of any number of tokens, 500 per call."""
-    return _batches("/books", token_ids)
+    tokens = [{"token_id": token_id} for token_id in token_ids]
+    return [VenueCall("/books", body=orjson.dumps(batch)) for batch in split_batches(tokens, MOST_TOKENS)]
 
 
 def prices_history(token_id: str, *, start: datetime, end: datetime, fidelity_minutes: int) -> VenueCall:
-    """Build GET /prices-history: prices of one token between aware times, in whole seconds, every `fidelity_minutes`. Raises `ConfigError`
-    for an invalid token.
-    """
+    """Build GET /prices-history: prices of one token between aware times, in whole seconds, every `fidelity_minutes`."""
     params = {
-        "market": check_token(token_id),
+        "market": token_id,
         "startTs": str(int(start.timestamp())),
         "endTs": str(int(end.timestamp())),
         "fidelity": str(fidelity_minutes),
@@ -89,7 +83,7 @@ def prices_history(token_id: str, *, start: datetime, end: datetime, fidelity_mi
 
 def clob_market(condition_id: str) -> VenueCall:
     """Build GET /markets/{condition id}: one market of the CLOB, with its winner."""
-    return VenueCall(f"/markets/{_condition(condition_id)}")
+    return VenueCall(f"/markets/{quote(condition_id, safe='')}")
 
 
 def time() -> VenueCall:
@@ -102,11 +96,6 @@ def parse_requested_tokens(page: VenuePage) -> list[str]:
     return parse_qs(urlsplit(page.request.removeprefix("GET ")).query).get("market", [])
 
 
-def check_token(token_id: str) -> str:
-    """Return `token_id` if it is text of 1 to 90 decimal digits. Raises `ConfigError` otherwise."""
-    return _number("token id", token_id)
-
-
 def _keyset(path: str, params: Params, items: str) -> Listing:
     return Listing(path, params, items, "id", "after_cursor", "next_cursor")
 
@@ -117,21 +106,3 @@ def _flag(value: bool | None) -> str | None:
 
 def _instant(at: datetime | None) -> str | None:
     return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if at else None
-
-
-def _number(subject: str, text: str) -> str:
-    if not isinstance(text, str) or not _NUMBER.fullmatch(text):
-        raise ConfigError(f"requesting by a {subject}: {text!r:.120} is no text of 1 to 90 decimal digits; ids are text, never numbers")
-    return text
-
-
-def _condition(text: str) -> str:
-    if not isinstance(text, str) or not _CONDITION.fullmatch(text):
-        raise ConfigError(f"requesting by a condition id: {text!r:.120} is not 0x and 62 or 64 hexadecimal digits")
-    return text
-
-
-def _batches(path: str, token_ids: Iterable[str]) -> list[VenueCall]:
-    """Build POST calls to `path` for the tokens, 500 per call."""
-    tokens = [{"token_id": check_token(token_id)} for token_id in token_ids]
-    return [VenueCall(path, body=orjson.dumps(batch)) for batch in split_batches(tokens, MOST_TOKENS)]

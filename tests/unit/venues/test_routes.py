@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
 
 import orjson
-import pytest
 
-from bellwether.errors import ConfigError
 from bellwether.venues.http.page import VenueCall, VenuePage
 from bellwether.venues.kalshi import routes as kalshi
 from bellwether.venues.polymarket import routes as polymarket
@@ -88,28 +84,6 @@ def test_tokens_go_five_hundred_in_a_call_in_their_order():
     first, second = polymarket.books(["1"] * 501)
     assert first.request != second.request, "two batches are two requests"
     assert polymarket.books(["1"] * 500)[0].request == first.request
-
-
-FORBIDDEN: dict[str, Callable[[], Any]] = {
-    "a condition id without 0x": lambda: polymarket.clob_market(CONDITION[2:]),
-    "a condition id with a newline": lambda: polymarket.clob_market(CONDITION + "\n"),
-    "an id in words": lambda: polymarket.markets(closed=True, ids=["abc"]),
-    "an id as a number": lambda: polymarket.events(closed=True, ids=[3047949]),  # type: ignore[list-item]
-    "an empty token": lambda: polymarket.books(["1", ""]),
-    "a token of 91 digits": lambda: polymarket.books(["1" * 91]),
-    "a token in other digits": lambda: prices("١٢٣"),
-    "a token with a newline": lambda: polymarket.books(["123\n"]),
-}
-
-
-def test_an_invalid_id_is_refused_before_it_is_sent():
-    for build in FORBIDDEN.values():
-        with pytest.raises(ConfigError, match="requesting"):
-            build()
-    for token in ("1", "9" * 90, TOKEN):
-        assert polymarket.check_token(token) == token
-    with pytest.raises(TypeError, match="closed"):
-        polymarket.markets()  # type: ignore[call-arg]
 
 
 def test_the_tickers_and_tokens_of_a_call_can_be_read_back():

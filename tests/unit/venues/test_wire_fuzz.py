@@ -35,7 +35,7 @@ from bellwether.tables.schema import Table
 from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi import snapshots as kalshi_snapshots
 from bellwether.venues.kalshi import wire as kalshi
-from bellwether.venues.kalshi.stream.frame import Frame, parse_envelope, parse_message, read_body
+from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_body, read_envelope
 from bellwether.venues.kalshi.stream.protocol import TradingStatus
 from bellwether.venues.polymarket import clob_wire as clob
 from bellwether.venues.polymarket import snapshots as polymarket_snapshots
@@ -196,8 +196,8 @@ def test_a_value_of_the_wrong_type_in_a_message_is_read_or_refused_in_every_plac
 
 def check_message(whole: Any) -> None:
     frame = Frame(1, 1, 0, text_of(whole))
-    parse_envelope(frame.data)
     found = parse_message(frame.data)
+    read_envelope(found)
     body = read_body(found)
     at = read_exchange_time(body)
     assert at is None or 0 <= at < 7_289_654_400 * 10**9

@@ -31,7 +31,7 @@ from bellwether.venues.http.retry import (
     TransientFailure,
     parse_error_text,
 )
-from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLES, START, Frame, StreamStart, parse_envelope, parse_message, read_body
+from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLES, START, Frame, StreamStart, parse_message, read_body, read_envelope
 from bellwether.venues.kalshi.stream.protocol import (
     CHANNELS,
     ENDING,
@@ -304,13 +304,14 @@ class _Session:
             while not self._trading.is_over:
                 data = await self._receive()
                 at = clock()
-                kind, sid, seq = parse_envelope(data)
+                message = parse_message(data)
+                kind, sid, seq = read_envelope(message)
                 has_gap = sid is not None and seq is not None and self._has_gap(sid, seq)
                 yield at, data
                 if sid is not None and has_gap:
                     await self._process_gap(sid)
                 if kind != DELTA:
-                    self._process_message(kind, data)
+                    self._process_message(kind, message)
                 if self._unconfirmed and time.monotonic() > latest:
                     raise TransientFailure(TIMEOUT, f"no answer to subscribing to {', '.join(sorted(self._unconfirmed))}")
         except ConnectionClosed as closed:
@@ -356,17 +357,17 @@ class _Session:
             params = {"sids": [sid], "market_tickers": list(self._wanted.tickers), "action": "get_snapshot"}
             self._book_requests.add(await self._send("update_subscription", params))
 
-    def _process_message(self, kind: str | None, data: bytes) -> None:
+    def _process_message(self, kind: str | None, message: dict[str, Any]) -> None:
         """Process a message that is not a change of a price level."""
         if kind in LIFECYCLES:
-            self._trading.process(parse_message(data))
+            self._trading.process(message)
         elif kind == "subscribed":
-            body = read_body(parse_message(data))
+            body = read_body(message)
             if type(body.get("sid")) is int and type(body.get("channel")) is str:
                 self._channels[body["sid"]] = body["channel"]
                 self._unconfirmed.discard(body["channel"])
         elif kind in ENDING:
-            self._process_refusal(parse_message(data))
+            self._process_refusal(message)
 
     def _process_refusal(self, message: dict[str, Any]) -> None:
         """Process an error or the end of a subscription: raise, or log it."""

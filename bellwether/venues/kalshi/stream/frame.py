@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
 import orjson
@@ -19,8 +18,6 @@ REST_BOOKS, REST_TRADES = "orderbook_rest", "trade_rest"
 COMBO_PREFIX = "KXMVE"
 #: Type of a frame added by Bellwether: the price of a market's underlying, `{"name": "SPX", "value": "4079.3899"}`.
 REFERENCE = "reference_price"
-
-_HEAD = re.compile(rb'\{"type":"([a-z0-9_]+)",(?:"sending_ts_ms":\d+,)?"sid":(\d+)(?:,"seq":(\d+))?,"msg":\{')
 
 
 class Frame(NamedTuple):
@@ -52,15 +49,6 @@ class Envelope(NamedTuple):
     kind: str | None
     sid: int | None
     seq: int | None
-
-
-def parse_envelope(data: bytes) -> Envelope:
-    """Parse the type, subscription and sequence number of a message."""
-    head = _HEAD.match(data)
-    kind, sid, seq = head.groups() if head is not None else (b"", b"", None)
-    if seq is None:
-        return read_envelope(parse_message(data))
-    return Envelope(kind.decode(), int(sid), int(seq))
 
 
 def parse_message(data: bytes) -> dict[str, Any]:
