@@ -225,9 +225,8 @@ class Markets:
         venue, parsed = self.venue, self.venue.parse_markets(step, page, self)
         if parsed.rows.height + sum(records.rows.height for records in self._parsed.values()) <= _FEW_ROWS:
             self._parsed[step, page.ordinal] = parsed
-        key, kind = ("events", venue.events) if step == "events" else ("markets", venue.markets)
-        if isinstance(page.json, dict) and page.json.get(venue.cursor) and not page.items(key):
-            self.reject(kind.quarantine(venue.day, page.origin).reject_hole(page.json))
+        if page.answer.get(venue.cursor) and not page.items("markets"):
+            self.reject(venue.markets.quarantine(venue.day, page.origin).reject_hole(page.answer))
         keys = venue.admit(step, build_keys(parsed, venue.market_steps.index(step), self.keys[0].schema), self)
         self.keys.append(keys)
         if step == FOLLOWED:
@@ -299,8 +298,7 @@ class Markets:
         missing; also False in the note if a curable reject cannot be requested by name. waiting: curable rejects, which are requested again
         until `PATIENCE` has passed.
         """
-        listed = [self.venue.markets.table.name, self.venue.events.table.name]
-        holes = self.rejects.filter(pl.col("reason") == HOLE, pl.col("table").is_in(listed))
+        holes = self.rejects.filter(pl.col("reason") == HOLE, pl.col("table") == self.venue.markets.table.name)
         curable = select_curable(self.rejects)
         waiting = not curable.is_empty() and responded_at.date() - self.venue.day < PATIENCE
         named = curable["record_id"].str.contains(self.venue.names).fill_null(False).all()

@@ -30,12 +30,10 @@ from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.archive import find_covering_archive, parse_cutoff, rank_records
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.routes import MOST_CANDLES, MOST_TICKERS
-from bellwether.venues.kalshi.wire import extract_nested_markets, parse_candles, parse_events, parse_markets, parse_series
+from bellwether.venues.kalshi.wire import parse_candles, parse_events, parse_markets, parse_series
 from bellwether.venues.records import RecordType
 from bellwether.venues.wire.rejects import ParsedRecords
 
-#: Events per call; with their nested markets they fill a page of ordinary size.
-_EVENTS_PER_CALL = 50
 _NOT_FOUND = 404
 _PAID_OUT = "finalized"
 _ROWS_AT_ONCE = 1000
@@ -53,7 +51,7 @@ class KalshiDay(VenueDay):
     pulls, rejects = KALSHI_PULLS, KALSHI_REJECTS
     names = r"^[A-Za-z0-9._/-]{1,150}$"
     cursor = "cursor"
-    market_steps = ("markets", NAMED, "events", FOLLOWED)
+    market_steps = ("markets", NAMED, FOLLOWED)
     price_steps = ("candles",)
     columns = ("day", "ticker", "event_ticker", "status", "is_combo", "updated_at", "result", "close_time")
     moved = ("close_time", "close_time", "the market was open on this day and closes on another one now; pull that day to have it")
@@ -64,8 +62,7 @@ class KalshiDay(VenueDay):
         self._archive = archive
 
     def parse_markets(self, step: str, page: VenuePage, markets: Markets) -> ParsedRecords:
-        objects = extract_nested_markets(page.items("events")) if step == "events" else page.items("markets")
-        return parse_markets(objects, page.origin, day=self.day)
+        return parse_markets(page.items("markets"), page.origin, day=self.day)
 
     def parse_events(self, page: VenuePage) -> ParsedRecords:
         return parse_events(page.items("events"), page.origin, day=self.day)
@@ -105,7 +102,7 @@ class KalshiDay(VenueDay):
             yield self._archive.filter(wanted).select(KALSHI_MARKETS.names).collect().sort("ticker")
 
     async def collect(self, puller: Puller, markets: Markets, pages: PageStore, known_ids: set[str]) -> None:
-        """Collect the day's markets: from the live listing, the archive, requests by name, and the events of all these markets."""
+        """Collect the day's markets: from the live listing, the archive, and by name."""
         await puller.request_all("cutoff", [routes.historical_cutoff()])
         cutoff = next(puller.pages("cutoff"))
         markets.note_response(cutoff)
@@ -116,8 +113,6 @@ class KalshiDay(VenueDay):
             self._add_archive(markets, self._archive)
             markets.reject(scan.rejects(self.day))
         await markets.collect_named(puller, NAMED, known_ids - markets.seen_ids())
-        batches = split_batches(self.list_event_ids(markets.listed()), _EVENTS_PER_CALL)
-        await markets.collect(puller, "events", [routes.events(tickers=batch) for batch in batches])
 
     def _add_archive(self, markets: Markets, archive: pl.LazyFrame) -> None:
         """Add the day's rows of raw/kalshi_archive."""
@@ -129,6 +124,9 @@ class KalshiDay(VenueDay):
         return [routes.markets(tickers=batch, mve_filter=None) for batch in split_batches(sorted(names), MOST_TICKERS)]
 
     async def complete(self, puller: Puller, markets: Markets) -> None:
+        batches = split_batches(self.list_event_ids(markets.rows), routes.MOST_EVENTS)
+        async for _ in puller.follow("events", [routes.events(tickers=batch, nested=False) for batch in batches]):
+            pass
         await puller.request_all("candles", build_candle_calls(self.plan, markets.rows), accept=frozenset({_NOT_FOUND}))
 
     def list_open_markets(self, puller: Puller, markets: Markets) -> list[str]:

@@ -18,6 +18,8 @@ from bellwether.venues.http.paging import Listing
 #: Most tickers of a call, and most candles of a response.
 MOST_TICKERS = 100
 MOST_CANDLES = 10_000
+#: Event tickers per call; the venue documents no maximum.
+MOST_EVENTS = 50
 #: Minutes of a candle.
 CANDLE_MINUTES = 60
 #: Segments of a path that follow `markets` and are not a ticker.

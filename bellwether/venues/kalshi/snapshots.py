@@ -27,8 +27,6 @@ from bellwether.venues.kalshi.wire import extract_nested_markets, parse_candles,
 Row = Mapping[str, Any]
 
 _UNKNOWN = frozenset({404})
-#: Event tickers per call; the venue documents no maximum.
-_EVENTS_AT_ONCE = 50
 _PRICE, _SIZE = re.compile(r"0\.[0-9]{1,6}"), re.compile(r"[0-9]{1,16}(\.[0-9]{1,2})?")
 
 
@@ -79,7 +77,7 @@ class _MarketCollector:
     async def with_events(self, client: KalshiClient) -> MarketRows:
         """Fetch the events of the contracts, and return all rows."""
         wanted = sorted({row["event_ticker"] for row in self.contracts.values()} - set(self.events))
-        for batch in split_batches(wanted, _EVENTS_AT_ONCE):
+        for batch in split_batches(wanted, routes.MOST_EVENTS):
             await self.add_pages(client.follow(routes.events(tickers=batch, nested=False)))
         return self.rows()
 

@@ -146,40 +146,25 @@ async def test_rejects_of_the_archive_are_filed_under_the_day_of_their_close(ses
     assert found["rejects"].select("record_id", "table", "day").rows() == [("A-7", "raw/kalshi_archive", DAY)]
 
 
-async def test_a_nested_market_that_the_listing_lacks_is_added(session: Callable[[World], KalshiSession]):
+@pytest.mark.parametrize("first", [True, False])
+async def test_of_two_records_that_disagree_the_newer_counts(session: Callable[[World], KalshiSession], first: bool):
     world = ordinary()
-    world.nested = {"EV-A": [closing("A-3", "2026-03-14T20:00:00Z"), closing("A-4", "2026-03-16T20:00:00Z")]}
+    older = world.live[2] | {"updated_time": "2026-03-16T00:00:00Z"}
+    newer = world.live[2] | {"updated_time": "2026-03-17T00:00:00Z", "result": "no"}
+    world.live[2:3] = [newer, older] if first else [older, newer]
     found = everything(await session(world).day())
-    added = found["markets"].filter(ticker="A-3").row(0, named=True)
-    assert (added["source"], added["request"].split("?")[0]) == ("live", "GET /events")
-    assert "A-4" not in found["markets"]["ticker"].to_list()
-    assert "A-3" in found["candles"]["ticker"].to_list()
-
-
-@pytest.mark.parametrize("newer", ["listing", "nested"])
-async def test_of_two_records_that_disagree_the_newer_counts(session: Callable[[World], KalshiSession], newer: str):
-    world = ordinary()
-    times = {"listing": "2026-03-16T00:00:00Z", "nested": "2026-03-17T00:00:00Z" if newer == "nested" else "2026-03-15T00:00:00Z"}
-    world.live[2] |= {"updated_time": times["listing"]}
-    world.nested = {"EV-B": [{**world.live[2], "result": "no", "updated_time": times["nested"]}]}
-    found = everything(await session(world).day())
-    (kept,) = found["markets"].filter(ticker="B-1").iter_rows(named=True)
-    assert kept["request"].startswith("GET /events" if newer == "nested" else "GET /markets")
-    assert kept["result"] == ("no" if newer == "nested" else "yes")
+    assert found["markets"].filter(ticker="B-1")["result"].to_list() == ["no"]
     assert found["rejects"].is_empty()
 
 
-@pytest.mark.parametrize("with_result", ["listing", "nested"])
-async def test_of_two_equally_new_records_the_one_with_a_result_counts(session: Callable[[World], KalshiSession], with_result: str):
+@pytest.mark.parametrize("first", [True, False])
+async def test_of_two_equally_new_records_the_one_with_a_result_counts(session: Callable[[World], KalshiSession], first: bool):
     world = ordinary()
     decided = dict(world.live[2])
     undecided = {**decided, "status": "closed", "result": "", "settlement_value_dollars": None, "settlement_ts": None}
-    world.live[2], nested = (decided, undecided) if with_result == "listing" else (undecided, decided)
-    world.nested = {"EV-B": [nested]}
+    world.live[2:3] = [decided, undecided] if first else [undecided, decided]
     pull = await session(world).day()
-    found = everything(pull)
-    assert found["markets"].filter(ticker="B-1").select("status", "result").rows() == [("finalized", "yes")]
-    assert found["rejects"].is_empty()
+    assert everything(pull)["markets"].filter(ticker="B-1").select("status", "result").rows() == [("finalized", "yes")]
     assert pull.pulls()["final"].item()
 
 
@@ -190,13 +175,6 @@ async def test_a_record_that_says_the_same_again_is_dropped_silently(session: Ca
     found = everything(await session(world).day())
     assert found["markets"].filter(ticker="A-2")["volume"].to_list() == [Decimal(77)]
     assert found["rejects"].is_empty()
-
-
-async def test_a_newer_record_that_closed_on_another_day_takes_its_market_away(session: Callable[[World], KalshiSession]):
-    world = ordinary()
-    world.nested = {"EV-C": [{**world.live[4], "close_time": "2026-03-13T15:00:00Z", "updated_time": "2026-03-19T00:00:00Z"}]}
-    found = everything(await session(world).day())
-    assert "C-1" not in found["markets"]["ticker"].to_list()
 
 
 async def test_of_a_live_and_an_archived_record_the_newer_counts(session: Callable[[World], KalshiSession]):
@@ -332,7 +310,7 @@ async def test_a_number_that_no_parser_reads_costs_no_market_and_no_second_reque
             body = response.content.replace(b'"ticker":"B-1"', b'"zz":' + b"9" * 6000 + b',"ticker":"B-1"')
             return httpx.Response(response.status_code, content=body, headers={"Date": self.date})
 
-    run = KalshiSession(tmp_path, Odd(**{name: getattr(ordinary(), name) for name in ("live", "archive", "nested")}))
+    run = KalshiSession(tmp_path, Odd(**{name: getattr(ordinary(), name) for name in ("live", "archive")}))
     run.at(1)
     pull = await run.day()
     assert tickers(pull) == ["A-1", "A-2", "B-1", "B-2", "C-1"]

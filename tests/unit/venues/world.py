@@ -36,7 +36,6 @@ class World:
 
     live: list[dict[str, Any]] = field(default_factory=list)
     archive: list[dict[str, Any]] = field(default_factory=list)
-    nested: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     events: set[str] | None = None
     cutoff: str = "2025-12-20T00:00:00Z"
     page_size: int = 2
@@ -90,14 +89,12 @@ class World:
         return self.events is None or ticker in self.events
 
     def _event(self, ticker: str) -> dict[str, Any]:
-        live = [item for item in self.live if item.get("event_ticker") == ticker]
         return {
             "event_ticker": ticker,
             "series_ticker": "S0",
             "title": ticker,
             "category": "World",
             "mutually_exclusive": False,
-            "markets": live + self.nested.get(ticker, []),
         }
 
     def _page(self, key: str, items: list[Any], query: httpx.QueryParams) -> httpx.Response:
