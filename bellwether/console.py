@@ -8,13 +8,11 @@ import re
 import sys
 import threading
 import time
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import lru_cache
-from itertools import accumulate
 from textwrap import wrap
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
@@ -31,8 +29,6 @@ from bellwether.untrusted_text import visible
 if TYPE_CHECKING:
     import polars as pl
 
-#: Minimum width of a shortened name.
-_LEAST = 5
 #: Between two names in one cell.
 _BETWEEN = " – "
 #: Control characters of terminals and text direction that JSON may contain unescaped.
@@ -85,7 +81,7 @@ def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> T
         f"{most} of {frame.height} rows" if frame.height > most else "",
         numeric=[dtype.is_numeric() for dtype in frame.schema.values()],
     )
-    table.rows = [((), [visible(_cell(value), "\n") for value in row]) for row in frame.head(most).iter_rows()]
+    table.rows = [[visible(_cell(value), "\n") for value in row] for row in frame.head(most).iter_rows()]
     return table
 
 
@@ -94,54 +90,37 @@ class TextTable:
     """Text table for the terminal. Control characters are replaced by visible symbols.
 
     Printed alone, a table that is too wide loses its rules, and its column names are broken after underscores; if it is still too wide, each row becomes
-    a block with a line per column. `print_tables` prints tables whose rows have names, with the same short forms in all of them.
+    a block with a line per column. `print_tables` prints tables whose rows have names.
 
-    columns: heads of all columns; a head may have two lines. wraps: the last column may take several lines. shortens: the names in the first column
-    are shortened if they do not fit; otherwise that column may take several lines. numeric: which columns are aligned at the right; empty for a table
-    of named rows. rows: names of the row, and its other cells.
+    columns: heads of all columns; a head may have two lines. wraps: the last column may take several lines, as the first one may. numeric: which
+    columns are aligned at the right; empty for a table of named rows. rows: cells of each row.
     """
 
     title: str
     columns: Sequence[str]
     caption: str = ""
     wraps: bool = False
-    shortens: bool = True
     numeric: Sequence[bool] = ()
-    rows: list[tuple[tuple[str, ...], list[str]]] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
 
     def add(self, names: str | tuple[str, ...], *cells: str) -> None:
         """Append a row. names: names of the row, shown joined in the first cell; cells: the other cells."""
         several = (names,) if isinstance(names, str) else names
-        self.rows.append((tuple(map(visible, several)), [visible(cell) for cell in cells]))
+        self.rows.append([visible(_BETWEEN.join(several)), *map(visible, cells)])
 
-    def room(self, width: int) -> int:
-        """Return the width available for one row name if the table is `width` characters wide; `width` if all names fit."""
-        cells = self.columns[1:-1] if self.wraps else self.columns[1:]
-        used = sum(1 + max(_longest(head.split("\n")), _longest(row[index] for _, row in self.rows)) for index, head in enumerate(cells))
-        last = 1 + _longest(self.columns[-1].split()) if self.wraps else 0
-        names = max((len(names) for names, _ in self.rows), default=1)
-        free = width - used - last
-        if _longest(_BETWEEN.join(names) for names, _ in self.rows) <= free:
-            return width
-        return (free - len(_BETWEEN) * (names - 1)) // names
-
-    def grid(self, names: Mapping[str, str]) -> Grid:
-        """Build the table for Rich, without its caption. names: short forms of the row names."""
-        first = [_BETWEEN.join(names.get(name, name) if self.shortens else name for name in row) for row, _ in self.rows]
+    def grid(self) -> Grid:
+        """Build the table for Rich, without its caption."""
         table = plain_grid(Text(visible(self.title), style="italic"))
         for index, name in enumerate(self.columns):
-            last = index == len(self.columns) - 1
-            folds = (index == 0 and not self.shortens) or (last and self.wraps)
-            table.add_column(
-                Text(visible(name, "\n")), justify="left" if index == 0 or folds else "right", no_wrap=not folds, overflow="fold"
-            )
-        for name, (_, cells) in zip(first, self.rows, strict=True):
-            table.add_row(Text(name), *(Text(cell) for cell in cells))
+            folds = index == 0 or (self.wraps and index == len(self.columns) - 1)
+            table.add_column(Text(visible(name, "\n")), justify="left" if folds else "right", no_wrap=not folds, overflow="fold")
+        for row in self.rows:
+            table.add_row(*map(Text, row))
         return table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if not self.numeric:
-            yield self.grid({})
+            yield self.grid()
             return
         heads, count = [_parts(name) for name in self.columns], len(self.columns)
         # Every column has a space on both sides and a line on its left; the last one on its right too.
@@ -157,7 +136,7 @@ class TextTable:
         table = Grid(title=Text(self.title) if self.title else None, title_justify="left", caption=self.caption or None, **look)
         for name, width, numeric in zip(heads, widths, self.numeric, strict=True):
             table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold", width=width)
-        for _, row in self.rows:
+        for row in self.rows:
             table.add_row(*map(Text, row))
         return table
 
@@ -165,7 +144,7 @@ class TextTable:
         """Return the width of each column, at least that of its longest word; None if the columns do not fit into `room`.
         heads: parts of the column names.
         """
-        cells = [[row[index] for _, row in self.rows] for index in range(len(heads))]
+        cells = [[row[index] for row in self.rows] for index in range(len(heads))]
         minimum = [
             max((cell_len(word) for text in (*head, *column) for word in text.split()), default=1) or 1
             for head, column in zip(heads, cells, strict=True)
@@ -190,7 +169,7 @@ class TextTable:
         edge = min(max(map(cell_len, self.columns), default=0) + 2, max(room // 2, 1))
         if self.title:
             yield Text(self.title)
-        for place, (_, row) in enumerate(self.rows, start=1):
+        for place, row in enumerate(self.rows, start=1):
             yield Text(f"row {place}", style="dim")
             for name, text in zip(self.columns, row, strict=True):
                 first, *others = [
@@ -243,48 +222,13 @@ def plain_grid(
     return table
 
 
-def print_tables(console: Console, tables: Sequence[TextTable], names: Sequence[str]) -> None:
-    """Print several tables with the same row names. Names that are too long are shortened in the same way in all tables, and a legend explains them."""
-    width = console.width
-    short = shortened(
-        [visible(name) for name in names], min((table.room(width) for table in tables if table.rows and table.shortens), default=width)
-    )
-    legend = [f"{form} = {name}" for name, form in short.items() if form != name]
-    if legend:
-        console.print(Text(f"Names: {'; '.join(legend)}\n", style="dim"))
+def print_tables(console: Console, tables: Sequence[TextTable]) -> None:
+    """Print several tables of named rows, with their captions."""
     for table in tables:
-        console.print(table.grid(short))
+        console.print(table.grid())
         if table.caption:
             console.print(Text(visible(table.caption, "\n"), style="dim"))
         console.print()
-
-
-def _longest(texts: Iterable[str]) -> int:
-    return max((cell_len(text) for text in texts), default=0)
-
-
-def shortened(names: Sequence[str], width: int) -> Mapping[str, str]:
-    """Return for each name a short form that no other name has, if possible at most `width` wide: `GPT-5.2-XHigh` in 9 is `GPT-…High`.
-
-    Short forms consist of beginning and end of the name. If two are equal, their ends get more room; finally names are replaced by numbers (#1).
-    """
-    distinct = list(dict.fromkeys(names))
-    room = max(width, _LEAST)
-    for tail in range((room - 1) // 2, room):
-        short = [name if cell_len(name) <= room else f"{_beginning(name, room - 1 - tail)}…{_end(name, tail)}" for name in distinct]
-        if len(set(short)) == len(distinct):
-            return dict(zip(distinct, short, strict=True))
-    return {name: name if cell_len(name) <= room and not name.startswith("#") else f"#{index}" for index, name in enumerate(distinct, 1)}
-
-
-def _beginning(name: str, width: int) -> str:
-    """Return the longest beginning of a name that fits into `width` terminal columns; East Asian letters take two."""
-    return name[: bisect_right(list(accumulate(map(cell_len, name))), width)]
-
-
-def _end(name: str, width: int) -> str:
-    """Return the longest end of a name that fits into `width` terminal columns."""
-    return _beginning(name[::-1], width)[::-1]
 
 
 class Progress(Protocol):

@@ -25,11 +25,11 @@ def main(path: Path, *, labels: Path | None) -> None:
         numbers = compare_numbers(read_results(path), None if labels is None else read_labels(labels))
     except BellwetherError as error:
         raise click.ClickException(str(error)) from None
-    table = TextTable("Published numbers", ("file", *Status), shortens=False)
+    table = TextTable("Published numbers", ("file", *Status))
     for (source,), rows in numbers.partition_by("source", as_dict=True, maintain_order=True).items():
         counted = rows["status"].to_list()
         table.add(source, *(str(counted.count(status)) for status in Status))
-    print_tables(console(), [table], [])
+    print_tables(console(), [table])
     others = numbers.filter(pl.col("status") != Status.EQUAL)
     differing = others.filter(pl.col("reason").is_null()).drop("source", "reason")
     if differing.height:

@@ -51,8 +51,7 @@ def print_result(console: Console, result: ScoreTables) -> None:
     console.print(Text(visible(counts)))
     console.print(Text(f"Columns: {visible('; '.join(f'{role} = {names}' for role, names in columns))}\n"))
     tables = [_scores(result), _skill(result), _calibration(result), *_pairs(result), *_groups(result)]
-    groups = [format_group(group) for group in result.groups["group"].unique(maintain_order=True)]
-    print_tables(console, tables, [*result.forecasters, *groups])
+    print_tables(console, tables)
     for note in (*explain_missing(result), *result.notes):
         console.print(Text(f"- {visible(note)}"))
 
