@@ -24,7 +24,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bellwether.untrusted_text import visible
+from bellwether.formatting import visible
 
 if TYPE_CHECKING:
     import polars as pl

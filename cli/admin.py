@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 
 from bellwether.console import console, shown
-from bellwether.doctor import examine, try_connections
+from bellwether.doctor.installation import examine, try_connections
 from bellwether.domains import DOMAINS, resolve_reference
 from bellwether.errors import BellwetherError, ConfigError
+from bellwether.formatting import visible
 from bellwether.settings import Fleet, World, settings
-from bellwether.untrusted_text import visible
 from orchestration.run_session import print_summary, require_success, runner
 
 

@@ -14,10 +14,10 @@ from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.lineup import require_registered
 from bellwether.console import console, grid, shown
 from bellwether.errors import BellwetherError
+from bellwether.formatting import visible
 from bellwether.settings import settings
 from bellwether.tables import TABLES
 from bellwether.tables.arena import EVIDENCE, SETTLEMENTS
-from bellwether.untrusted_text import visible
 from cli.delays import warn_of_delays
 from cli.options import DAY, REASON, operator_name
 from orchestration.run_session import print_summary, require_venues, runner

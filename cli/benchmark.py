@@ -18,12 +18,12 @@ from bellwether.arena.methodology import methodologies
 from bellwether.console import console, grid
 from bellwether.errors import ConfigError
 from bellwether.forecasting.registry import load_registered
+from bellwether.formatting import visible
 from bellwether.lake import Lake
 from bellwether.questions import ReleaseName, releases
 from bellwether.questions import release as named
 from bellwether.questions.versions import find_new_version, list_versions
 from bellwether.settings import settings
-from bellwether.untrusted_text import visible
 from cli.options import DOLLARS
 from orchestration.run_session import print_summary, runner
 

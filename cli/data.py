@@ -18,12 +18,12 @@ import polars as pl
 
 from bellwether.console import console, emit, grid, shown
 from bellwether.errors import BellwetherError, ConfigError, suggestion
+from bellwether.formatting import visible
 from bellwether.lake import Lake
 from bellwether.places import failures, is_stored
 from bellwether.recordings.gaps import build_gap_report
 from bellwether.recordings.recording import find_recording, list_recordings, store_finished
 from bellwether.settings import Settings, World, settings
-from bellwether.untrusted_text import visible
 from bellwether.worlds import addresses
 from cli.options import ARCHIVE, AS_JSON, DAY
 
@@ -160,7 +160,7 @@ def _list_events(words: tuple[str, ...]) -> None:
 
 def _require_answer(venue: Addresses, world: World) -> None:
     """Raise `ConfigError` if the live venue does not answer. This fails at once; a later request would fail only after all retries."""
-    from bellwether.doctor import try_kalshi
+    from bellwether.doctor.installation import try_kalshi
 
     if world is World.LIVE and (connection := asyncio.run(try_kalshi(venue.kalshi))).is_bad:
         raise ConfigError(f"{connection.name}: {connection.found}; {connection.advice}")

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from bellwether.console import console
 from bellwether.errors import ConfigError
-from bellwether.untrusted_text import visible
+from bellwether.formatting import visible
 
 
 class _Instant(click.DateTime):

@@ -20,7 +20,7 @@ import yaml
 from sqlalchemy import Dialect, Engine, event
 
 from bellwether.database import AdvisoryLock, parse_url
-from bellwether.deployment import missing_settings
+from bellwether.doctor.deployment import missing_settings
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
 from bellwether.settings import Fleet, Settings

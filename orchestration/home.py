@@ -21,7 +21,6 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import HOME_MARKER, HOME_VERSION, atomic_file, is_other_home, locked, require_whole_home
 from bellwether.settings import Settings
 from orchestration import fleet
-from orchestration.run_priority import runs_at_once
 
 #: Name and module of the code location, and Dagster's name of its definitions.
 LOCATION, CODE, REPOSITORY = "bellwether", "orchestration.definitions", "__repository__"
@@ -35,6 +34,15 @@ STORAGE_ADVICE = (
 )
 _DAMAGE = re.compile(r"file is not a database|malformed|no such (table|column)|dagster instance migrate")
 _SQLITE_ERRORS = ("disk is full", "readonly database", "unable to open database file", "disk I/O error")
+
+
+def runs_at_once(processors: int | None = None) -> tuple[int, int]:
+    """Return how many runs this machine executes at once, and how many of these may be automatic. One more than the processors, for marks.
+
+    processors: number (default: available ones).
+    """
+    processors = processors or len(os.sched_getaffinity(0))
+    return max(2, processors) + 1, max(1, processors - 1)
 
 
 def settings_file() -> str:

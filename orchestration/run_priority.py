@@ -1,11 +1,9 @@
-"""Priority and number of concurrent runs: runs of users come before automatic ones, and marks of the arena before both.
+"""Tags that set the priority of runs: runs of users come before automatic ones, and marks of the arena before both.
 
 Concept: https://docs.dagster.io/guides/operate/managing-concurrency
 """
 
 from __future__ import annotations
-
-import os
 
 #: Tag of automatic runs, for which `dagster.yaml` reserves one place less.
 LAUNCHED_BY = "bellwether/launched_by"
@@ -15,12 +13,3 @@ AUTOMATIC = {LAUNCHED_BY: AUTOMATION, "dagster/priority": "-2"}
 DUE = {**AUTOMATIC, "dagster/priority": "-1"}
 #: Tag of the arena's marks, which take seconds: they start before all other runs, and do not wait for automatic ones.
 PROMPT = {"dagster/priority": "1"}
-
-
-def runs_at_once(processors: int | None = None) -> tuple[int, int]:
-    """Return how many runs this machine executes at once, and how many of these may be automatic. One more than the processors, for marks.
-
-    processors: number (default: available ones).
-    """
-    processors = processors or len(os.sched_getaffinity(0))
-    return max(2, processors) + 1, max(1, processors - 1)

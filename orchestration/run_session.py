@@ -80,7 +80,7 @@ def _freeze_objects() -> None:
 
 def require_venues() -> None:
     """Raise `ConfigError` if this is the live world and a venue does not answer."""
-    from bellwether.doctor import ask_venues
+    from bellwether.doctor.installation import ask_venues
 
     if settings().world is not World.LIVE or settings().fleet is not None:  # a fleet's workers send the requests
         return

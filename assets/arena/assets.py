@@ -3,24 +3,25 @@ results, with the comparison of families (one competitor over the years each).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import polars as pl
 from pydantic import Field
 
-from assets.arena.partitions import BEFORE, WEEK, whole_table
+from bellwether.arena.identity import WEEK as SEVEN_DAYS
+from bellwether.arena.identity import week_of
 from bellwether.arena.lineup import build_release_rows, load_registered_families
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.submissions import submissions_frame
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Slice
-from bellwether.settings import settings
-from bellwether.tables import table
+from bellwether.settings import World, settings
+from bellwether.tables import Table, table
 from bellwether.tables.arena_rankings import INPUTS
 from orchestration.asset_declarations import FOLLOW_INPUTS, key
-from orchestration.partitions import DAY, DAYS_PER_RUN, ONE_RUN, partition_keys
+from orchestration.partitions import DAY, DAYS_PER_RUN, ONE_RUN, days_ahead, partition_keys
 from orchestration.steps import (
     PartitionRows,
     StepOutput,
@@ -33,11 +34,40 @@ from orchestration.steps import (
 )
 from resources import LakeIOManager
 from resources.arena import ArenaResource
+from resources.io_manager import UNDER_WAY
 from resources.models import payer
 
 if TYPE_CHECKING:
     from bellwether.arena.weekly.context import WeekContext
     from bellwether.arena.weekly.decisions import WeekDecisions
+
+
+def weekly_partitions() -> dg.WeeklyPartitionsDefinition:
+    """Define one partition per UTC week, from the first whole week of the settings. In the sandbox, whose clock is fixed, the last week is the
+    clock's.
+    """
+    config = settings()
+    first = week_of(config.first_day + timedelta(days=6))
+    if config.world is World.SANDBOX:
+        last = week_of(config.now()) + SEVEN_DAYS
+        beyond = days_ahead(last) // SEVEN_DAYS.days + 1
+        return dg.WeeklyPartitionsDefinition(start_date=first.isoformat(), end_date=last.isoformat(), timezone="UTC", end_offset=beyond)
+    return dg.WeeklyPartitionsDefinition(start_date=first.isoformat(), timezone="UTC", end_offset=1)
+
+
+WEEK = weekly_partitions()
+
+#: Dependency on the previous week.
+BEFORE = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1, allow_nonexistent_upstream_partitions=True)
+
+
+def whole_table(table: Table) -> dg.AssetIn:
+    """Return an asset input with all partitions of a table, including the current day, which a sensor writes."""
+    if not table.partitioned_by:
+        return dg.AssetIn(key(table.name))
+    metadata = {UNDER_WAY: True} if table.partitioned_by == ("day",) else None
+    return dg.AssetIn(key(table.name), partition_mapping=dg.AllPartitionMapping(), metadata=metadata)
+
 
 #: Earlier states are written first, so that a run killed in between loses none.
 DECIDED_TABLES = (

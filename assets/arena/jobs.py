@@ -11,8 +11,7 @@ from time import sleep
 import dagster as dg
 
 from assets.arena import assets
-from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES, RANKING_TABLES
-from assets.arena.partitions import WEEK
+from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES, RANKING_TABLES, WEEK
 from bellwether.arena.identity import week_of, week_start
 from bellwether.arena.lifecycle import decision_deadline, is_start_allowed
 from bellwether.errors import BellwetherError

@@ -1,17 +1,19 @@
 """Assets of replay: episodes (books, trades and settlement of one recorded event), backtests of agents in them, and the comparison of agents."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import polars as pl
 from pydantic import Field
 
-from assets.replay.partitions import EPISODE, EPISODE_AGENT
+from assets.benchmark.partitions import is_new
 from bellwether.errors import BellwetherError
-from bellwether.lake import Lake, Slice
+from bellwether.lake import Lake, Manifest, Slice
+from bellwether.lake.partitions import Partition
 from bellwether.lake.sql import run_sql
 from bellwether.replay.units import MILLISECOND, SECOND
+from bellwether.settings import settings
 from bellwether.tables import table
 from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
@@ -25,9 +27,24 @@ if TYPE_CHECKING:
     from bellwether.replay.registry import RegisteredAgent
     from bellwether.replay.settings import BacktestSettings
 
+EPISODE = dg.DynamicPartitionsDefinition(name="episode")
+AGENT = dg.DynamicPartitionsDefinition(name="agent")
+EPISODE_AGENT = dg.MultiPartitionsDefinition({"episode": EPISODE, "agent": AGENT})
+
+
+def automatic(episodes: Mapping[Partition, Manifest]) -> list[Partition]:
+    """List the pairs of episode and agent that run automatically: those of free agents, and on new episodes also of agents whose model is in the
+    settings.
+    """
+    from bellwether.replay.registry import competitors
+
+    paid = {name for name, entry in competitors().items() if entry.language_model in settings().models}
+    return [(episode, name) for (episode,), manifest in episodes.items() for name in competitors() if is_new(manifest) or name not in paid]
+
+
 BACKTEST_TABLES = ("replay/backtests", "replay/orders", "replay/fills", "replay/equity", "replay/market_pnl")
 #: A failed backtest is not retried for the same episode: its model may cost money.
-ONCE = UpdatePolicy(attempts=1, candidates="assets.replay.partitions:automatic").metadata()
+ONCE = UpdatePolicy(attempts=1, candidates="assets.replay.assets:automatic").metadata()
 #: Recordings, and pulled data of their markets.
 SOURCES = ("recordings", "kalshi_markets", "kalshi_archive", "kalshi_events", "kalshi_series")
 

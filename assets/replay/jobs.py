@@ -8,8 +8,7 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.replay import assets
-from assets.replay.assets import BACKTEST_TABLES
-from assets.replay.partitions import EPISODE
+from assets.replay.assets import BACKTEST_TABLES, EPISODE
 from bellwether.settings import Settings
 from orchestration.asset_declarations import select
 from orchestration.automation import find_missing

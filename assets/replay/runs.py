@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from assets.raw.assets import RECORDING, RECORDING_TABLES
 from assets.raw.jobs import RECORDINGS
 from assets.replay import jobs
-from assets.replay.assets import BACKTEST_TABLES
-from assets.replay.partitions import AGENT, EPISODE
+from assets.replay.assets import AGENT, BACKTEST_TABLES, EPISODE
 from bellwether.errors import BellwetherError
 from bellwether.lake.warehouse import query
 from bellwether.recordings.captures import import_captures

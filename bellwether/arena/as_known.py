@@ -13,7 +13,7 @@ from bellwether.arena.methodology import Methodology
 from bellwether.arena.rankings import RankingInputs, compute_rankings
 from bellwether.arena.results import Facts, compute_results
 from bellwether.lake import Lake
-from bellwether.models.registry import models
+from bellwether.models.model import models
 from bellwether.tables import table
 from bellwether.tables.arena import AGENTS
 from bellwether.tables.arena_rankings import INPUTS, RELEASES

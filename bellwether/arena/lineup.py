@@ -25,9 +25,8 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.rule_agents import RULES
 from bellwether.errors import ConfigError, suggestion
 from bellwether.lake.sql import run_sql
-from bellwether.models.model import Model
+from bellwether.models.model import Model, models
 from bellwether.models.prices import price, price_list
-from bellwether.models.registry import models
 from bellwether.settings import World
 from bellwether.tables.arena_rankings import RELEASES
 

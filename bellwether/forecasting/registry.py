@@ -11,8 +11,8 @@ from bellwether.forecasting.baselines import BaseRate, Constant, MarketPrice, Ra
 from bellwether.forecasting.forecaster import Forecaster, Registered
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.models.keys import status
-from bellwether.models.registry import FILE as MODELS_FILE
-from bellwether.models.registry import models
+from bellwether.models.model import FILE as MODELS_FILE
+from bellwether.models.model import models
 from bellwether.settings import settings
 
 FILE = "forecasters.toml"

@@ -22,6 +22,7 @@ import sqlalchemy as sa
 
 from bellwether.database import Database, Transaction
 from bellwether.errors import BellwetherError, ConfigError, LakeError
+from bellwether.formatting import redact
 from bellwether.journal import tables
 from bellwether.journal.export import (
     RESERVED_FOR,
@@ -57,7 +58,6 @@ from bellwether.journal.values import (
 )
 from bellwether.lake import Lake
 from bellwether.tables import table
-from bellwether.untrusted_text import redact
 
 if TYPE_CHECKING:
     from bellwether.settings import Settings

@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from bellwether.formatting import one_line, redact
 from bellwether.journal.values import Outcome
 from bellwether.models.providers import BY_PREFIX
-from bellwether.untrusted_text import one_line, redact
 from bellwether.venues.http.retry import parse_http_date, seconds_until
 
 if TYPE_CHECKING:

@@ -1,18 +1,26 @@
-"""Entry of the model registry: request parameters, limits and prices of one model, and facts about it."""
+"""Registry of models: built-in entries, and those in the user's registry folder, each with request parameters, limits, prices and facts of a model."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from difflib import get_close_matches
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, field_validator, model_validator
 
+from bellwether import registry
+from bellwether.errors import ConfigError
+from bellwether.formatting import is_credential_name, redact
 from bellwether.models.providers import SANDBOX, provider_name
 from bellwether.registry import KnowledgeCutoff, last_day
-from bellwether.settings import World
+from bellwether.settings import World, settings
+
+FILE = "models.toml"
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Elicitation = Literal["tags", "json"]
@@ -180,3 +188,68 @@ class Model(BaseModel):
         """Parameters sent with every request that influence the answer: temperature, maximum tokens, reasoning effort, and further ones."""
         own = {"temperature": self.temperature, "max_tokens": self.max_tokens, "reasoning_effort": self.reasoning_effort}
         return {**{name: value for name, value in own.items() if value is not None}, **self.parameters}
+
+
+# --- registry ---------------------------------------------------------------------------------------------------------
+
+
+def models(folder: Path | None = None) -> dict[str, Model]:
+    """Return all models by name: the built-in ones, then those in the user's `folder` (default: the registry folder of the settings).
+
+    Raises `ConfigError` that names file, entry, field and value of an invalid entry. Possible credentials are rejected and not shown.
+    """
+    return {name: _model(entry) for name, entry in registry.read(FILE, folder or settings().registry).items()}
+
+
+def model(name: str, folder: Path | None = None) -> Model:
+    """Return the model called `name`. Raises `ConfigError` with close matches for an unknown name."""
+    entries = models(folder)
+    if name in entries:
+        return entries[name]
+    close = get_close_matches(name, entries, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}? `bellwether models` lists all" if close else "`bellwether models` lists them"
+    raise ConfigError(f"no model is called {name!r}; {hint}, and {FILE} in your registry folder can add more")
+
+
+def _model(entry: registry.Entry) -> Model:
+    """Validate an entry of the registry. Raises `ConfigError` for an invalid field, and for credentials in it."""
+    for field, problem in _find_secrets(entry.fields):
+        raise ConfigError(
+            f"{entry.file}: [{entry.name}] {field}: {problem} (not shown); put the key into an environment variable and its name into key_variable"
+        )
+    return entry.parse(Model)
+
+
+def _find_secrets(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield path and reason for each field of an entry that contains, or may contain, a credential."""
+    for path, name, value in _walk_fields(fields, ""):
+        if is_credential_name(name):
+            yield path, "this name is for a credential"
+        elif isinstance(value, str) and redact(value) != value:
+            yield path, "the value looks like a key"
+    variable = fields.get("key_variable")
+    if isinstance(variable, str) and not VARIABLE.fullmatch(variable):
+        yield "key_variable", "the value is not the name of an environment variable and may be the key itself"
+    if isinstance(base := fields.get("api_base"), str) and _has_credentials(base):
+        yield "api_base", "the address contains a user, a password or a query"
+
+
+def _walk_fields(value: Any, path: str, name: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Yield path, name and value of every field of an entry, nested ones included."""
+    if name:
+        yield path, name, value
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _walk_fields(part, f"{path}.{key}" if path else str(key), str(key))
+    elif isinstance(value, list):
+        for place, part in enumerate(value):
+            yield from _walk_fields(part, f"{path}[{place}]", f"{name}[{place}]")
+
+
+def _has_credentials(address: str) -> bool:
+    """Return True if an address contains a user, a password or a query."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    return "@" in parts.netloc or bool(parts.query)

@@ -17,9 +17,9 @@ from bellwether.figures import intervals as interval_charts
 from bellwether.figures import reliability as reliability_charts
 from bellwether.figures import scatter as scatter_charts
 from bellwether.figures.canvas import PALETTE, STYLES, Rows, spec
+from bellwether.formatting import one_line
 from bellwether.pages.model import Chart
 from bellwether.pages.values import visible_range
-from bellwether.untrusted_text import one_line
 
 #: Colours of a single line, and of names without a colour of their own.
 LINE, GREY = PALETTE[0], "#8a949c"

@@ -16,12 +16,12 @@ from rich.text import Text
 
 from bellwether.calibration import METRICS
 from bellwether.console import plain_grid
+from bellwether.formatting import visible
 from bellwether.pages.model import Cell, Facts, Head, Note, PageTable
 from bellwether.pages.values import add_bars, any_value, interval, money, number, percent, price, timestamp
 from bellwether.tables import table
 from bellwether.tables.replay import HORIZONS_S, INSTANT
 from bellwether.tables.schema import Column
-from bellwether.untrusted_text import visible
 
 #: Spelling of words of column names.
 _WORDS = {

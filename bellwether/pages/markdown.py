@@ -11,8 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bellwether import formatting
-from bellwether.formatting import LEFT, NOTHING, RIGHT, markdown_table
-from bellwether.untrusted_text import one_line
+from bellwether.formatting import LEFT, NOTHING, RIGHT, markdown_table, one_line
 
 #: Maximum length of the text of a cell.
 MOST = 160

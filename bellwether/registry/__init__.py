@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from bellwether.errors import ConfigError
-from bellwether.untrusted_text import is_credential_name, redact
+from bellwether.formatting import is_credential_name, redact
 
 #: Names are used as partition keys, folders and file names; their rule for messages.
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")

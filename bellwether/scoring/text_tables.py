@@ -14,9 +14,8 @@ from bellwether import formatting
 from bellwether.calibration.calibration_test import MIN_TEST_CLUSTERS
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.console import TextTable, print_tables
-from bellwether.formatting import NOTHING, counted, floor_percent, p_value
+from bellwether.formatting import NOTHING, counted, floor_percent, p_value, visible
 from bellwether.scoring.loading import MARKET
-from bellwether.untrusted_text import visible
 
 if TYPE_CHECKING:
     from bellwether.scoring.result import ScoreTables

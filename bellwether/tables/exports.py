@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.untrusted_text import CREDENTIAL, redact, redact_name
+from bellwether.formatting import CREDENTIAL, redact, redact_name
 
 #: Columns with text of models, by table. `messages` is stored without credentials; the journal keeps the original text.
 _QUOTING = {

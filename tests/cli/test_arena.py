@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.doctor import _arena, _guarded
+from bellwether.doctor.installation import _arena, _guarded
 from bellwether.errors import BellwetherError
 from bellwether.journal.journal import ADVICE
 from bellwether.lake import Lake

@@ -12,11 +12,10 @@ import pytest
 
 from bellwether.checks.rule import LakeCheck, Observation
 from bellwether.lake import Lake
-from bellwether.notify import Alarm, NotDelivered
 from bellwether.settings import Settings, settings
 from bellwether.tables import table
 from orchestration import alarms
-from orchestration.alarms import alert_failures, alert_stuck_arena, evaluate_check, report_stuck, run_subject
+from orchestration.alarms import Alarm, NotDelivered, alert_failures, alert_stuck_arena, evaluate_check, report_stuck, run_subject
 from orchestration.runner import TAGS
 from resources import LakeResource
 from tests.unit.arena.world import row_of

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from assets.arena import jobs, runs
+from assets.arena.assets import WEEK as PARTITIONS
 from assets.arena.jobs import AGENTS, BOOKS, MARKS, make_decisions, poll_markets, reconstruct_marks
-from assets.arena.partitions import WEEK as PARTITIONS
 from assets.arena.queries import open_table_reader
 from assets.summary.jobs import _PROCESS, publish_warehouse
 from bellwether.arena.identity import week_of

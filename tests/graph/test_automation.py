@@ -15,7 +15,7 @@ import pytest
 
 from assets.benchmark.partitions import automatic
 from assets.raw.runs import _outdated_days
-from assets.replay.partitions import automatic as automatic_agents
+from assets.replay.assets import automatic as automatic_agents
 from bellwether import checks
 from bellwether.errors import QualityError
 from bellwether.settings import settings

@@ -15,12 +15,11 @@ import duckdb
 import pytest
 import yaml
 
-from assets.arena.assets import DECIDED_TABLES
-from assets.arena.partitions import WEEK
+from assets.arena.assets import DECIDED_TABLES, WEEK
 from assets.benchmark.assets import ForecastConfig, ScoreConfig
 from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER, forecaster_list, forecasters
 from assets.raw.assets import RECORDING
-from assets.replay.partitions import EPISODE, EPISODE_AGENT
+from assets.replay.assets import EPISODE, EPISODE_AGENT
 from bellwether.forecasting import without_key
 from bellwether.settings import World, settings
 from bellwether.tables import TABLES

@@ -28,8 +28,7 @@ from bellwether.forecasting.prompt import Message
 from bellwether.journal.journal import BudgetExceeded
 from bellwether.journal.values import CostSource, Request, Usage
 from bellwether.models.client import Answer, ModelClient, NoAnswer, journal_model_name
-from bellwether.models.model import Model
-from bellwether.models.registry import models
+from bellwether.models.model import Model, models
 from bellwether.models.scheduler import Stopped
 
 _FREE = Usage(cost=0, cost_source=CostSource.UNBILLED)

@@ -20,12 +20,12 @@ from bellwether.arena.units import micros
 from bellwether.arena.weekly.context import WeekContext, cohort_methodology
 from bellwether.arena.weekly.decisions import DecisionOutcome, WeekDecisions, outcome_of_execution
 from bellwether.arena.weekly.model_calls import Task
+from bellwether.formatting import redact
 from bellwether.journal.journal import Journal
 from bellwether.journal.tables import sum_if_known
 from bellwether.journal.values import NOT_STATED, Answered, CallKey
 from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, MESSAGES, REFUSALS, TOKENS
 from bellwether.tables.exports import redact_rows
-from bellwether.untrusted_text import redact
 
 
 def build_agents_rows(context: WeekContext, cohort: FrozenCohort | None) -> pl.DataFrame:

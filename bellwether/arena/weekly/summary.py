@@ -29,9 +29,8 @@ from bellwether.arena.weekly.context import (
 from bellwether.arena.weekly.decisions import plan_tasks
 from bellwether.arena.weekly.model_calls import Task, call_parameters, configure_model
 from bellwether.forecasting.prompt import Message
-from bellwether.models.model import Model
+from bellwether.models.model import Model, models
 from bellwether.models.prices import compute_max_cost
-from bellwether.models.registry import models
 from bellwether.tables.arena import DECISIONS, REFUSALS
 
 #: Maximum number of decisions named in a line.

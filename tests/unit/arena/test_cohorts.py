@@ -21,7 +21,7 @@ from bellwether.arena.records import FrozenCohort, decode_record, encode_record
 from bellwether.arena.rule_agents import RULES, answer_by_rule
 from bellwether.arena.weekly.context import list_deciding_cohorts, load_cohort
 from bellwether.errors import ConfigError
-from bellwether.models.registry import models
+from bellwether.models.model import models
 from bellwether.settings import World
 from bellwether.tables import arena as tables
 from bellwether.tables.arena_rankings import RELEASES

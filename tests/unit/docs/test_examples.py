@@ -17,7 +17,7 @@ from bellwether.forecasting.parsing import read
 from bellwether.journal.journal import Journal
 from bellwether.models.client import Answer, Limits, ModelClient
 from bellwether.models.keys import endpoints
-from bellwether.models.registry import models
+from bellwether.models.model import models
 from bellwether.replay import BacktestSettings, load, run
 from bellwether.replay.agents.loader import load_agent_class
 from bellwether.replay.units import SECOND

@@ -17,8 +17,7 @@ from bellwether.forecasting.language_model import LanguageModel
 from bellwether.forecasting.tools import MOST_CALLS, MOST_PRICES
 from bellwether.journal.values import Outcome
 from bellwether.lake import Lake
-from bellwether.models.model import Model
-from bellwether.models.registry import models
+from bellwether.models.model import Model, models
 from bellwether.models.transport import ModelCall
 from bellwether.settings import settings
 from bellwether.tables import table

@@ -13,9 +13,8 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.forecasting.registry import FILE as FORECASTERS_FILE
 from bellwether.models.keys import SANDBOX_KEY, Endpoint, endpoint, status
-from bellwether.models.model import Model
+from bellwether.models.model import FILE, Model, model, models
 from bellwether.models.prices import price
-from bellwether.models.registry import FILE, model, models
 from bellwether.registry import read
 from bellwether.settings import World
 from tests.unit.models.stub import Stub, chat, http

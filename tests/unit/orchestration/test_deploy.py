@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 import yaml
 
-from bellwether.deployment import missing_settings
+from bellwether.doctor.deployment import missing_settings
 from bellwether.settings import Settings
 from cli.main import main
 from orchestration.fleet import instance_settings

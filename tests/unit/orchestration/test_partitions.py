@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 import yaml
 
-from assets.arena.partitions import weekly_partitions
+from assets.arena.assets import weekly_partitions
 from bellwether.arena.identity import week_of
 from bellwether.settings import settings
 from orchestration.home import settings_file

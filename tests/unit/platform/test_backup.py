@@ -18,8 +18,8 @@ from click.testing import CliRunner
 from bellwether.backup import backup, restore, select_expired
 from bellwether.backup.backup import prune
 from bellwether.backup.manifest import FILE, FORMAT, backup_name, backup_time
-from bellwether.deployment import deployment
-from bellwether.doctor import _database_files, _paths, _warehouse
+from bellwether.doctor.deployment import deployment
+from bellwether.doctor.installation import _database_files, _paths, _warehouse
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal.journal import Journal
 from bellwether.journal.records import Records

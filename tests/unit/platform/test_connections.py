@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from bellwether import deployment, doctor
-from bellwether.deployment import Finding, missing_settings
-from bellwether.doctor import KALSHI_KEY_PATH, PROVIDERS, Connection, Provider, try_connections, try_kalshi_key, try_provider
+from bellwether.doctor.deployment import Finding, missing_settings
+from bellwether.doctor.installation import KALSHI_KEY_PATH, PROVIDERS, Connection, Provider, try_connections, try_kalshi_key, try_provider
 from bellwether.settings import Fleet, Settings, World, settings
 from bellwether.venues.kalshi.stream.signing import Credentials
 from cli.main import main

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.notify import Alarm, NotDelivered, notify
 from bellwether.settings import Settings
+from orchestration.alarms import Alarm, NotDelivered, notify
 from tests.scripted_server import Answer, ScriptedServer, scripted_server
 
 SECRET = "T0P-S3CRET"

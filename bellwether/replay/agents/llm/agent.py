@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field, TypeAdapter, ValidationError
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.models.registry import model as registered
+from bellwether.models.model import model as registered
 from bellwether.models.tool_calls import build_turn
-from bellwether.models.world import WorldModels
 from bellwether.places import place
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.limits import RunStopped
@@ -35,6 +34,7 @@ from bellwether.replay.agents.llm.tools import MOST_CALLS, Toolbox
 from bellwether.replay.agents.llm.trajectory import Head, Mismatch, Round, Trajectory, request_digest
 from bellwether.replay.engine.codes import ENGINE_VERSION
 from bellwether.settings import settings
+from bellwether.worlds import WorldModels
 
 if TYPE_CHECKING:
     from bellwether.forecasting.forecaster import Models

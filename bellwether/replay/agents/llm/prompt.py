@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bellwether.formatting import one_line
 from bellwether.replay.agents.llm.tools import format_time, resting_order, to_cents, to_contracts, to_dollars
 from bellwether.replay.agents.port import Conditions
 from bellwether.replay.rules import PMB, RuleSet
@@ -23,7 +24,6 @@ from bellwether.replay.rules.ruleset import UNITS
 from bellwether.replay.tape.layout import FEE_COLS, TAKER_KIND, WAIVER_UNTIL
 from bellwether.replay.units import MICROS, SECOND
 from bellwether.units import CentiCents, Lots
-from bellwether.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext

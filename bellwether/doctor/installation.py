@@ -23,7 +23,7 @@ import httpx
 from bellwether.arena.lineup import require_registered
 from bellwether.backup.backup import journal_path
 from bellwether.database import verify_file
-from bellwether.deployment import Finding, deployment
+from bellwether.doctor.deployment import Finding, deployment
 from bellwether.errors import BellwetherError, ConfigError, VenueError
 from bellwether.files import is_other_home
 from bellwether.forecasting import forecasters
