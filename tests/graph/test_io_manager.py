@@ -9,9 +9,10 @@ import pytest
 
 from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import Lake, Slice
+from bellwether.tables import table
 from resources import LakeIOManager, LakeResource
 from resources.io_manager import Unchanged, format_size
-from tests.unit.lake.frames import FORECASTS, PRICES, forecasts, prices
+from tests.unit.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 
 DAYS = dg.DailyPartitionsDefinition("2025-09-01", end_date="2025-09-06")
 RELEASES = dg.StaticPartitionsDefinition(["2025q3", "2025q4"])
@@ -75,6 +76,25 @@ def test_the_output_is_described(manager: LakeIOManager, lake: Lake) -> None:
     assert shown["seconds"].value >= 0
     assert shown["preview"].value.count("\n") == 6
     assert "dagster/column_schema" not in shown
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_tables_of_a_step_switch_with_its_last_output_in_one_transaction(manager: LakeIOManager, lake: Lake, fails: bool) -> None:
+    rejects = table("raw/kalshi_series_rejects")
+    lake.write(SERIES, (), series(), run_id="before")
+    begun = lake.catalog.head()
+
+    @dg.multi_asset(outs={name: dg.AssetOut(key=["raw", name]) for name in ("kalshi_series", "kalshi_series_rejects")})
+    def pull() -> Any:
+        yield dg.Output(series(rows=5), "kalshi_series")
+        assert lake.slice(SERIES).rows == 3, "the first table waits for the second one"
+        if fails:
+            raise RuntimeError("killed between two tables")
+        yield dg.Output(rejects.empty(), "kalshi_series_rejects")
+
+    assert materialize(manager, [pull], raise_on_error=False).success is not fails
+    assert lake.slice(SERIES).rows == (3 if fails else 5)
+    assert lake.catalog.heads() == {SERIES.name: begun} | ({} if fails else {SERIES.name: begun + 1, rejects.name: begun + 2})
 
 
 def day_asset(rows: Any) -> Any:

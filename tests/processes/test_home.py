@@ -49,6 +49,18 @@ def test_four_processes_start_on_an_empty_home_at_once(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[0, 0, 0, 0] ['a', 'b', 'c', 'd']", done.stderr
 
 
+def test_a_home_of_another_version_is_refused_in_one_line(tmp_path: Path) -> None:
+    home = tmp_path / "sandbox" / "dagster"
+    home.mkdir(parents=True)
+    (home / "made").write_text("0\n")
+    environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"} | {"BELLWETHER_HOME": str(tmp_path)}
+    words = [sys.executable, "-m", "bellwether", "pull", "2026-09-01"]
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    text = f"Error: opening {home}: another version of Bellwether made it; set BELLWETHER_HOME to a new folder\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", text)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [home / "made"]
+
+
 LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
