@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -87,7 +87,7 @@ class DatabaseSchema:
 
 
 class Transaction:
-    """Connection to the database during a transaction, or during a single read outside one."""
+    """Connection to the database during a transaction."""
 
     def __init__(self, connection: Connection, clock: Callable[[], datetime] | None) -> None:
         self.connection = connection
@@ -180,22 +180,17 @@ class Database:
                 return self.schema.version_table.name in _table_names(connection)
 
     def read(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work`, which makes a single read, and return its result. doing: for errors.
+        """Run `work`, which sees all tables at one instant, and return its result. doing: for errors.
 
         A missing file counts as an empty database and is not created.
         """
         if self._is_absent():
-            return self._run(work, None, self._empty)
-        self.open()
-        return self._retry(doing, lambda: self._run(work, None))
-
-    def snapshot(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work`, which sees all tables at one instant, and return its result. A missing file counts as an empty database."""
-        if self._is_absent():
-            return self._run(work, None, self._empty)
+            with sa.create_engine("sqlite://").connect() as connection:
+                self.schema.metadata.create_all(connection)
+                return work(Transaction(connection, self._clock))
         self.open()
         begin = "BEGIN" if self.path is not None else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-        return self._retry(doing, lambda: self._run(work, begin))
+        return self._retry(doing, lambda: self._run(work, begin, self._engine))
 
     def write(self, doing: str, work: Callable[[Transaction], T], *, durable: bool = True) -> T:
         """Run `work` in a transaction and return its result. The changes are committed on return.
@@ -228,21 +223,12 @@ class Database:
         """Return True for an SQLite file that does not exist yet."""
         return self.path is not None and not self._ready and not self.path.exists() and not _log_path(self.path).exists()
 
-    @cached_property
-    def _empty(self) -> Engine:
-        """Empty database in memory, read in place of a missing file."""
-        engine = sa.create_engine("sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False})
-        self.schema.metadata.create_all(engine)
-        return engine
-
-    def _run(self, work: Callable[[Transaction], T], begin: str | None, engine: Engine | None = None) -> T:
-        """Run `work` on a connection. begin: statement that begins a transaction; None for a single read."""
-        with (engine or self._engine).connect() as connection:
-            if begin is not None:
-                connection.exec_driver_sql(begin)
+    def _run(self, work: Callable[[Transaction], T], begin: str, engine: Engine) -> T:
+        """Run `work` in a transaction. begin: statement that begins it."""
+        with engine.connect() as connection:
+            connection.exec_driver_sql(begin)
             result = work(Transaction(connection, self._clock))
-            if begin is not None:
-                connection.exec_driver_sql("COMMIT")
+            connection.exec_driver_sql("COMMIT")
             return result
 
     @contextmanager

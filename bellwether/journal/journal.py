@@ -249,15 +249,15 @@ class Journal:
 
     def verify(self) -> int:
         """Compare every stored response with its SHA-256, and return their number. Raises `LakeError` that names the first damaged one."""
-        return self.database.snapshot("verifying responses", tables.verify_responses)
+        return self.database.read("verifying responses", tables.verify_responses)
 
     def export(self) -> dict[str, pl.DataFrame]:
         """Return the tables `calls`, `attempts`, `responses`, `reopenings` and `records` as of one instant."""
-        return self.database.snapshot("exporting", export_tables)
+        return self.database.read("exporting", export_tables)
 
     def export_answers(self, path: Path) -> int:
         """Write all answers to a file of JSON lines, as of one instant, and return their number."""
-        return self.database.snapshot("exporting answers", partial(export_answers, path=path))
+        return self.database.read("exporting answers", partial(export_answers, path=path))
 
     def import_answers(self, path: Path) -> int:
         """Add the answers of a file of JSON lines to calls that have none, and return their number. Either all are added or none.

@@ -203,7 +203,7 @@ class StorePlace:
 
     def _read_pointer(self) -> Pointer | None:
         """Return the pointer; None if nothing is published."""
-        text = self._store.read([POINTER]).get(POINTER)
+        text = self._store.read(POINTER)
         if text is None:
             return None
         try:

@@ -9,11 +9,12 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 from polars.exceptions import PolarsError
 
@@ -94,13 +95,13 @@ class Folder:
         """Return the absolute path or URL of a file."""
         return str(self._root / name)
 
-    def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the contents by name of those files in `names` that exist."""
-        contents = {}
-        for name in names:
-            with suppress(FileNotFoundError), reading(self.location(name)):
-                contents[name] = (self._root / name).read_bytes()
-        return contents
+    def read(self, name: str) -> bytes | None:
+        """Return the contents of a file; None if it is missing."""
+        try:
+            with reading(self.location(name)):
+                return (self._root / name).read_bytes()
+        except FileNotFoundError:
+            return None
 
     def download(self, name: str, target: Path) -> None:
         """Copy a file to the new local file `target`. Raises `FileNotFoundError`."""
@@ -196,19 +197,14 @@ class S3Store:
         """Return the absolute path or URL of a file."""
         return f"{self.uri}/{name}"
 
-    def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the contents by name of those files in `names` that exist."""
-        if not names:
-            return {}
-        keys = {f"{self._key}/{name}": name for name in names}
-        contents = {}
-        # With more than one connection per object, s3fs sends a HEAD before each GET.
-        for path, content in self._fs.cat(list(keys), on_error="return", max_concurrency=1).items():
-            with suppress(FileNotFoundError), reading(f"s3://{path}"), _errors():
-                if isinstance(content, Exception):
-                    raise content
-                contents[keys[path]] = content
-        return contents
+    def read(self, name: str) -> bytes | None:
+        """Return the contents of a file; None if it is missing."""
+        try:
+            with reading(self.location(name)), _errors():
+                # With more than one connection per object, s3fs sends a HEAD before the GET.
+                return cast(bytes, self._fs.cat_file(f"{self._key}/{name}", max_concurrency=1))
+        except FileNotFoundError:
+            return None
 
     def download(self, name: str, target: Path) -> None:
         """Copy a file to the new local file `target`. Raises `FileNotFoundError`."""

@@ -119,8 +119,9 @@ def _remove_older(storage: Storage, folder: str, earlier: list[str], names: list
     """
     candidates = {name.removeprefix(f"{folder}/") for name in earlier} - set(names)
     older = [f"{folder}/{name}" for name in sorted(candidates) if _METADATA.fullmatch(name)]
-    for name, content in storage.read(older).items():
-        files = _listed_files(content)
+    for name in older:
+        content = storage.read(name)
+        files = None if content is None else _listed_files(content)
         if files is None:
             continue
         for file in sorted(candidates & files):

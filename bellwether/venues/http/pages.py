@@ -196,7 +196,7 @@ class StoredPull:
         """Return the pages of a file; none if it is missing or damaged."""
         location = self.storage.location(name)
         if StoredPull._loaded[0] != location:
-            pages = _load(self.storage.read([name]).get(name, b""))
+            pages = _load(self.storage.read(name) or b"")
             StoredPull._loaded = location, pages
             release_memory(sum(len(page.body) for page in pages.values()))
         return StoredPull._loaded[1]
@@ -278,8 +278,8 @@ class PageStore:
     def _read_note(self, folder: str) -> Note:
         name = f"{folder}/{DONE}"
         try:
-            return orjson.loads(self._storage.read([name])[name])
-        except (KeyError, orjson.JSONDecodeError) as error:
+            return orjson.loads(self._storage.read(name) or b"")
+        except orjson.JSONDecodeError as error:
             raise LakeError(
                 f"reading {self._storage.location(name)}: it is no note of a finished pull ({error}); pull again with --refresh"
             ) from error
