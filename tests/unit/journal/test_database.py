@@ -142,7 +142,7 @@ def test_a_process_that_freezes_in_a_transaction_does_not_stop_the_others(postgr
     began, order = threading.Event(), []
 
     def write(name: str, freeze: float) -> None:
-        database = Database(postgres_url, SCHEMA, patience=3.0)
+        database = Database(postgres_url, SCHEMA, patience=1.0)
 
         def work(transaction: Transaction) -> None:
             transaction.lock("limits")
@@ -155,7 +155,7 @@ def test_a_process_that_freezes_in_a_transaction_does_not_stop_the_others(postgr
         database.write("freezing", work)
         database.close()
 
-    frozen = threading.Thread(target=write, args=("frozen", 4.0))
+    frozen = threading.Thread(target=write, args=("frozen", 1.2))
     frozen.start()
     assert began.wait(60)
     write("other", 0.0)
