@@ -224,7 +224,7 @@ def _import_line(transaction: Transaction, text: str, where: str) -> bool:
         tables.add_call(transaction, {**identity, "sample": request.sample, "request": line.request, **state})
     number = len(tables.read_attempts(transaction, line.key)) + 1
     fields = line.model_dump()
-    ended = {"outcome": Outcome.OK.value, "expires_at": line.ended_at, "leased_until": line.ended_at, "holder": "import", "token": ""}
+    ended = {"outcome": Outcome.OK.value, "expires_at": line.ended_at, "leased_until": line.ended_at, "token": ""}
     tables.add_attempt(transaction, {**identity, "number": number, **{name: fields[name] for name in _ATTEMPT}, **ended})
     response = {**{name: fields[name] for name in _RESPONSE}, "body": body, "stored_at": line.ended_at}
     transaction.change(responses.insert(), {"key": line.key, "number": number, **response})

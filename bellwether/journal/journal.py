@@ -6,9 +6,7 @@ time is over. The first answer that arrives is the call's, even a late one; what
 
 from __future__ import annotations
 
-import os
 import secrets
-import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -75,7 +73,11 @@ _in_flight = sa.select(sa.func.count()).where(
 )
 _renew = (
     attempts.update()
-    .where(attempts.c.holder == sa.bindparam("who"), attempts.c.outcome.is_(None), attempts.c.expires_at > sa.bindparam("now"))
+    .where(
+        attempts.c.token.in_(sa.bindparam("tokens", expanding=True)),
+        attempts.c.outcome.is_(None),
+        attempts.c.expires_at > sa.bindparam("now"),
+    )
     .values(leased_until=sa.bindparam("until"))
 )
 
@@ -139,7 +141,6 @@ class Journal:
         request: Request,
         *,
         timeout: timedelta,
-        holder: str | None = None,
         run: str | None = None,
         estimate: int | None = None,
         budgets: tuple[Budget, ...] = (),
@@ -152,21 +153,19 @@ class Journal:
         Args:
             request: the call.
             timeout: time from now within which no other attempt begins; longer than the attempt may take.
-            holder: name of the caller, for `renew`; default this process.
             run: the run that pays for the attempt.
             estimate: maximum expected cost of the attempt, in micro-dollars; required with budgets.
             budgets: raises `BudgetExceeded`, and begins nothing, if the attempt could exceed one of them.
             in_flight: maximum number of requests in flight.
         """
-        new = NewAttempt(
-            request, timeout, this_process() if holder is None else holder, secrets.token_hex(16), run, estimate, budgets, in_flight
-        )
+        new = NewAttempt(request, timeout, secrets.token_hex(16), run, estimate, budgets, in_flight)
         begun = self.database.write("beginning a model call", new.begin)
-        return Attempt(self.database, request.key, *begun) if isinstance(begun, tuple) else begun
+        return Attempt(self.database, request.key, new.token, *begun) if isinstance(begun, tuple) else begun
 
-    def renew(self, holder: str) -> None:
-        """Let the attempts in progress of a holder count as in flight for another 30 seconds."""
-        self.database.write("renewing attempts", partial(renew_attempts, holder=holder))
+    def renew(self, attempts: Iterable[Attempt]) -> None:
+        """Count attempts in progress as in flight for another 30 seconds."""
+        tokens = [attempt.token for attempt in attempts]
+        self.database.write("renewing attempts", partial(renew_attempts, tokens=tokens))
 
     def look(self, key: str) -> Answered | Busy | Failed | None:
         """Return the state of a call; None if an attempt may begin."""
@@ -269,11 +268,6 @@ class Journal:
         return self.database.write("importing answers", partial(import_answers, path=path))
 
 
-def this_process() -> str:
-    """Return the name of this process as a holder of attempts, `host:pid`."""
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
 def _read_state(transaction: Transaction, key: CallKey) -> Answered | Busy | Failed | None:
     call = tables.read_call(transaction, key)
     return None if call is None else describe_state(transaction, key, call, tables.read_attempts(transaction, key))
@@ -344,11 +338,10 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class NewAttempt:
-    """Attempt to be begun: its request, who makes it and for how long, who pays, and its limits. See `Journal.begin`."""
+    """Attempt to be begun: its request, its timeout, who pays, and its limits. token: distinguishes it from all others. See `Journal.begin`."""
 
     request: Request
     timeout: timedelta
-    holder: str
     token: str
     run: str | None
     estimate: int | None
@@ -359,7 +352,6 @@ class NewAttempt:
         call = f"model call {self.request.key[:12]}"
         if self.timeout <= timedelta(0):
             raise ConfigError(f"{call}: the timeout is {self.timeout}; it must be longer than an attempt may take")
-        require_short_text(self.holder, f"{call}: holder")
         if self.run is not None:
             require_short_text(self.run, f"{call}: run")
         require_natural(self.estimate, f"{call}: estimate")
@@ -398,7 +390,7 @@ class NewAttempt:
             tables.abandon_attempts(transaction, self.request.key, now)
         payer = {"run": self.run, "estimate_microdollars": self.estimate}
         entry = None if self.in_flight is None else self.in_flight.entry
-        owner = {"entry": entry, "holder": self.holder, "token": self.token}
+        owner = {"entry": entry, "token": self.token}
         times = {"started_at": now, "expires_at": now + self.timeout, "leased_until": now + LEASE}
         tables.add_attempt(transaction, {**identity, "number": number, **payer, **owner, **times})
 
@@ -411,13 +403,13 @@ def describe_state(transaction: Transaction, key: CallKey, call: Any, earlier: l
         return Failed(key=key, outcome=Outcome(call.outcome), reason=call.reason, finished_at=call.finished_at)
     now = transaction.now()
     current = next((attempt for attempt in earlier if attempt.outcome is None and attempt.expires_at > now), None)
-    return None if current is None else Busy(key=key, holder=current.holder, until=current.expires_at)
+    return None if current is None else Busy(key=key, until=current.expires_at)
 
 
-def renew_attempts(transaction: Transaction, holder: str) -> None:
-    """Let the attempts in progress of a holder count as in flight for another `LEASE`."""
+def renew_attempts(transaction: Transaction, tokens: list[str]) -> None:
+    """Count the attempts with these tokens that are in progress as in flight for another `LEASE`."""
     now = transaction.now()
-    transaction.change(_renew, {"who": holder, "now": now, "until": now + LEASE})
+    transaction.change(_renew, {"tokens": tokens, "now": now, "until": now + LEASE})
 
 
 class Attempt:
@@ -426,8 +418,8 @@ class Attempt:
     number: from 1, within the call. started_at: UTC.
     """
 
-    def __init__(self, database: Database, key: CallKey, number: int, started_at: datetime) -> None:
-        self.key, self.number, self.started_at = key, number, started_at
+    def __init__(self, database: Database, key: CallKey, token: str, number: int, started_at: datetime) -> None:
+        self.key, self.token, self.number, self.started_at = key, token, number, started_at
         self._database = database
 
     def __repr__(self) -> str:

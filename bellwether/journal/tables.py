@@ -37,7 +37,7 @@ from bellwether.errors import LakeError
 from bellwether.journal.values import Answered, CallKey, CallStatus, CostSource, Outcome, Reply, Served, State, Usage, require_natural
 
 #: Version of these tables and of the contents of records. Journals of other versions are rejected.
-VERSION = 4
+VERSION = 5
 
 #: Time for which an attempt counts as in flight and a lease is held, unless its process renews it.
 LEASE = timedelta(seconds=30)
@@ -141,7 +141,6 @@ attempts = Table(
     Column("scope", AnyText, nullable=False),
     Column("run", AnyText),
     Column("entry", AnyText),
-    Column("holder", AnyText, nullable=False),
     Column("token", Text, nullable=False),
     Column("started_at", Utc, nullable=False),
     Column("expires_at", Utc, nullable=False),
@@ -175,7 +174,8 @@ _COSTS = ("outcome", "estimate_microdollars", "cost_microdollars", "started_at",
 Index("attempts_by_purpose", *(attempts.c[name] for name in ("purpose", "model", "scope", "run", *_COSTS)))
 Index("attempts_by_run", *(attempts.c[name] for name in ("run", "model", *_COSTS)))
 _in_progress = attempts.c.outcome.is_(None)
-Index("attempts_in_progress", attempts.c.entry, attempts.c.run, attempts.c.holder, sqlite_where=_in_progress, postgresql_where=_in_progress)
+for _column in (attempts.c.entry, attempts.c.token):
+    Index(f"attempts_in_progress_by_{_column.name}", _column, sqlite_where=_in_progress, postgresql_where=_in_progress)
 
 #: One row per response body, verbatim, also of failures. sha256: of body and texts (`hash_response`).
 responses = Table(
@@ -238,7 +238,7 @@ _STATE = ("state", "finished_at", "answer", "outcome", "reason")
 _standing = sa.select(*(calls.c[name] for name in _STATE)).where(calls.c.key == sa.bindparam("k"))
 _locked = _standing.with_for_update()
 _attempts = (
-    sa.select(*(attempts.c[name] for name in ("number", "token", "holder", "started_at", "expires_at", "outcome")))
+    sa.select(*(attempts.c[name] for name in ("number", "token", "started_at", "expires_at", "outcome")))
     .where(attempts.c.key == sa.bindparam("k"))
     .order_by(attempts.c.number)
 )
@@ -316,7 +316,7 @@ def _call_update(columns: tuple[str, ...]) -> sa.Update:
 
 
 def read_attempts(transaction: Transaction, key: str) -> list[Any]:
-    """Return number, token, holder, times and outcome of each attempt at a call, oldest first."""
+    """Return number, token, times and outcome of each attempt at a call, oldest first."""
     return transaction.rows(_attempts, {"k": key})
 
 

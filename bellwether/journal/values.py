@@ -257,10 +257,9 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """The call has an attempt in progress. holder: who makes it. until: when its time is over, and another may begin (UTC)."""
+    """The call has an attempt in progress. until: when its time is over, and another may begin (UTC)."""
 
     key: CallKey
-    holder: str
     until: datetime
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -16,7 +15,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from bellwether.errors import BellwetherError, ConfigError, LakeError
-from bellwether.journal.journal import Attempt, BudgetExceeded, InFlight, Journal, this_process
+from bellwether.journal.journal import Attempt, BudgetExceeded, InFlight, Journal
 from bellwether.journal.limits import renewing
 from bellwether.journal.records import Records
 from bellwether.journal.tables import Budget
@@ -197,11 +196,11 @@ class ModelClient:
         self._wire = wire
         self._most_cost = most_cost or compute_max_cost
         self._sleep, self._now, self._rng = sleep, now, Random(seed)
-        self._holder = f"{this_process()}:{secrets.token_hex(4)}"
         self._schedulers: dict[str, Scheduler] = {}
         self._endpoints: dict[str, Endpoint] = {}
         self._tasks: set[asyncio.Task[_End | Busy | None]] = set()
         self._sent: set[asyncio.Task[_End | Busy | None]] = set()
+        self._in_flight: set[Attempt] = set()
         self._is_interrupted = self._is_aborted = False
         #: Operations of the journal in progress.
         self.journal_work: set[asyncio.Future[Any]] = set()
@@ -227,8 +226,8 @@ class ModelClient:
             await self._stack.__aexit__(kind, error, trace)
 
     def _renew(self) -> None:
-        if self._sent:
-            self._journal.renew(self._holder)
+        if self._in_flight:
+            self._journal.renew(tuple(self._in_flight))
 
     async def _do(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run an operation of the journal in a thread. It completes even if the caller is cancelled."""
@@ -375,11 +374,13 @@ class ModelClient:
         if not isinstance(begun, Attempt):
             return begun
         self._sent.add(task)
+        self._in_flight.add(begun)
         try:
             result = await self._request(call, begun)
             return await self._store(call, begun, result)
         finally:
             # The journal counts an attempt as in flight until its result is stored.
+            self._in_flight.discard(begun)
             scheduler.in_flight -= 1
             self._one_ended.set()
             self._one_ended = asyncio.Event()
@@ -428,7 +429,6 @@ class ModelClient:
                 self._journal.begin,
                 call.request,
                 timeout=timedelta(seconds=model.timeout + _MARGIN),
-                holder=self._holder,
                 run=self._run,
                 estimate=call.estimate,
                 budgets=call.budgets,

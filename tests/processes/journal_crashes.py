@@ -50,14 +50,14 @@ class Countdown:
 
 def live(journal: Journal, life: int, saw: Callable[[str], object]) -> None:
     """Make the calls of one run. `saw` receives a message when money is spent and when the journal has confirmed an answer."""
-    attempt = begin_attempt(journal, make_request(CALLS * life), f"life {life}", estimate=100)
+    attempt = begin_attempt(journal, make_request(CALLS * life), estimate=100)
     saw(f"{life} asked 1")
     attempt.fail(Outcome.MALFORMED, "no JSON", make_reply("?", cost=10))
-    attempt = begin_attempt(journal, make_request(CALLS * life), f"life {life}", estimate=100)
+    attempt = begin_attempt(journal, make_request(CALLS * life), estimate=100)
     saw(f"{life} asked 2")
     attempt.answer(make_reply(f"life {life}", cost=20))
     saw(f"{life} stored")
-    attempt = begin_attempt(journal, make_request(CALLS * life + 1), f"life {life}", estimate=100)
+    attempt = begin_attempt(journal, make_request(CALLS * life + 1), estimate=100)
     attempt.fail(Outcome.REFUSAL, "refused", make_reply("no", cost=30), final=True)
     saw(f"{life} finished")
 
@@ -126,7 +126,7 @@ def check_kills(points: str, stride: int, url: str, log: Path) -> None:
 
 def go_on(journal: Journal, life: int) -> tuple[Answered, bool]:
     """Continue with the first call of a run in a new process. Returns the answer, and whether a request was needed."""
-    found = begin_call(journal, make_request(CALLS * life), holder="heir", estimate=100)
+    found = begin_call(journal, make_request(CALLS * life), estimate=100)
     return (found, False) if isinstance(found, Answered) else (found.answer(make_reply("heir", cost=40)), True)
 
 
@@ -145,7 +145,7 @@ def check(journal: Journal, life: int, saw: list[str], before: pl.DataFrame) -> 
 def check_second_calls(journal: Journal, lives: int, saw: dict[int, list[str]]) -> None:
     """Check that the second call of each run has failed with its reason, or is open."""
     for life in range(1, lives + 1):
-        found = begin_call(journal, make_request(CALLS * life + 1), holder="heir")
+        found = begin_call(journal, make_request(CALLS * life + 1))
         assert isinstance(found, Failed) >= ("finished" in saw[life])
         if isinstance(found, Attempt):
             found.fail(Outcome.REFUSAL, "refused", make_reply("no", cost=30), final=True)

@@ -50,7 +50,7 @@ def win(url: str, number: int, keys: range) -> list[int]:
         journal.database.open()
         _start.wait(300)
         for key in keys:
-            claimed = begin_call(journal, make_request(key), f"runner {number}")
+            claimed = begin_call(journal, make_request(key))
             if isinstance(claimed, Attempt):
                 claimed.answer(make_reply(f"runner {number}", cost=1))
                 won.append(key)
@@ -70,7 +70,7 @@ def make_records(url: str, number: int, count: int) -> tuple[list[int], dict[int
     made: list[int] = []
     bodies: dict[int, bytes] = {}
     with Journal(url) as journal:
-        records = Records(journal, f"runner {number}")
+        records = Records(journal)
         _start.wait(300)
 
         def make(one: int) -> bytes:
@@ -91,7 +91,7 @@ def spend(url: str, number: int, limit: int) -> int:
         with suppress(BudgetExceeded):
             while True:
                 paid = {"run": "race", "estimate": ESTIMATE, "budgets": (Budget(limit, Scope(run="race")),)}
-                attempt = begin_attempt(journal, make_request(number * 100_000 + begins), f"runner {number}", **paid)
+                attempt = begin_attempt(journal, make_request(number * 100_000 + begins), **paid)
                 begins += 1
                 if begins % 2:
                     attempt.answer(make_reply(cost=ESTIMATE // 2))
@@ -115,14 +115,14 @@ def stall_or_take_over(url: str, number: int, keys: range) -> list[str]:
             _start.wait(300)
             _start.wait(300)
             return [_take_over(journal, key, number) for key in keys]
-        slow = [begin_attempt(journal, make_request(key), "slow", timeout=timedelta(microseconds=1)) for key in keys]
+        slow = [begin_attempt(journal, make_request(key), timeout=timedelta(microseconds=1)) for key in keys]
         _start.wait(300)
         _start.wait(300)
         return [attempt.answer(make_reply("slow", cost=1)).content for attempt in slow]
 
 
 def _take_over(journal: Journal, key: int, number: int) -> str:
-    claimed = begin_call(journal, make_request(key), f"runner {number}")
+    claimed = begin_call(journal, make_request(key))
     if isinstance(claimed, Answered):
         return claimed.content
     if not isinstance(claimed, Attempt):

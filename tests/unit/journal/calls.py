@@ -48,14 +48,14 @@ def make_reply(text: str = "0.7", cost: int | None = 120) -> Reply:
     return Reply(body, text, "because", "stop", usage, http_status=200, request_id="req-1", latency_ms=900)
 
 
-def begin_call(journal: Journal, request: Request | None = None, holder: str = "two", **options: Any) -> Any:
+def begin_call(journal: Journal, request: Request | None = None, **options: Any) -> Any:
     """Return the result of `Journal.begin`."""
-    return journal.begin(request or make_request(), holder=holder, **{"timeout": TIMEOUT, **options})
+    return journal.begin(request or make_request(), **{"timeout": TIMEOUT, **options})
 
 
-def begin_attempt(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> Attempt:
+def begin_attempt(journal: Journal, request: Request | None = None, **options: Any) -> Attempt:
     """Return an attempt in progress."""
-    begun = begin_call(journal, request, holder, **options)
+    begun = begin_call(journal, request, **options)
     assert isinstance(begun, Attempt), begun
     return begun
 

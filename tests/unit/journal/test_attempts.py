@@ -50,7 +50,7 @@ def test_a_final_failure_is_told_until_a_person_reopens_the_call_and_is_kept(jou
     clock.advance(timedelta(hours=1))
     for _ in range(2):  # the commit of the first may not have been confirmed
         journal.reopen(failed.key, by="ana", note="another wording")
-    begin_attempt(journal, holder="two").answer(make_reply())
+    begin_attempt(journal).answer(make_reply())
     (row,) = journal.export()["reopenings"].iter_rows(named=True)
     found = (row["reopened_by"], row["note"], row["outcome"], row["reason"], row["failed_at"])
     assert found == ("ana", "another wording", "refusal", failed.reason, START)
@@ -66,7 +66,7 @@ def test_only_failed_calls_are_reopened(journal: Journal) -> None:
 
 
 def test_the_same_words_twice_are_no_error(journal: Journal) -> None:
-    """A commit may succeed without its confirmation, so that the holder repeats it."""
+    """A commit may succeed without its confirmation, so that the client repeats it."""
     attempt, failing = begin_attempt(journal), begin_attempt(journal, make_request(1))
     assert attempt.answer(make_reply()) == attempt.answer(make_reply())
     ends = [failing.fail(Outcome.TIMEOUT, "slow", final=True) for _ in range(2)]
@@ -105,10 +105,10 @@ def test_an_answer_needs_content(journal: Journal) -> None:
 def test_no_other_attempt_begins_until_the_time_of_the_first_is_over(journal: Journal, clock: Clock) -> None:
     begin_attempt(journal)
     clock.advance(TIMEOUT - timedelta(microseconds=1))
-    assert begin_call(journal) == journal.look(make_request().key) == Busy(make_request().key, "one", START + TIMEOUT)
+    assert begin_call(journal) == journal.look(make_request().key) == Busy(make_request().key, START + TIMEOUT)
     clock.advance(timedelta(microseconds=1))
     assert journal.look(make_request().key) is None
-    assert begin_attempt(journal, holder="two").number == 2
+    assert begin_attempt(journal).number == 2
     row = journal.export()["attempts"].row(0, named=True)
     assert (row["outcome"], row["abandoned_at"], row["ended_at"], row["cost_microdollars"]) == ("abandoned", clock.now, None, None)
     assert journal.spent().unknown == 1
@@ -125,7 +125,7 @@ def test_an_answer_after_the_time_that_nobody_took_is_not_late(journal: Journal,
 def test_of_two_answers_the_first_is_the_calls_and_both_are_paid_for(journal: Journal, clock: Clock, order: tuple[int, int]) -> None:
     attempts = {1: begin_attempt(journal)}
     clock.advance(TIMEOUT)
-    attempts[2] = begin_attempt(journal, holder="two")
+    attempts[2] = begin_attempt(journal)
     for _ in range(2):  # the commit of the first may not have been confirmed
         answers = [attempts[number].answer(make_reply(f"0.{number}", cost=number * 100)) for number in order]
     assert {(answer.attempt, answer.content, answer.late) for answer in answers} == {(order[0], f"0.{order[0]}", order[0] == 1)}
@@ -176,7 +176,7 @@ def test_an_answer_that_waits_for_the_attempt_that_replaces_its_own_is_late(
 def test_a_late_failure_is_kept_with_its_cost_and_decides_nothing(journal: Journal, clock: Clock) -> None:
     slow = begin_attempt(journal)
     clock.advance(TIMEOUT)
-    quick = begin_attempt(journal, holder="two")
+    quick = begin_attempt(journal)
     assert slow.fail(Outcome.TRUNCATION, "400 tokens", make_reply("0.", cost=90), final=True) is None
     assert attempt_outcomes(journal) == [(1, "truncation", 90), (2, None, None)]
     answer = quick.answer(make_reply())

@@ -46,7 +46,7 @@ def test_an_attempt_of_unknown_cost_keeps_its_reservation(journal: Journal, cloc
     begin_attempt(journal, make_request(0), run="week-9", estimate=100).fail(Outcome.TIMEOUT, "slow")
     begin_attempt(journal, make_request(1), run="week-9", estimate=70)
     clock.advance(TIMEOUT)
-    begin_attempt(journal, make_request(1), holder="two").abandon("interrupted")
+    begin_attempt(journal, make_request(1)).abandon("interrupted")
     begin_attempt(journal, make_request(2), run="week-9").answer(make_reply(cost=None))
     found = journal.spent(RUN)
     assert (found.spent, found.reserved, found.unknown, found.uncounted) == (0, 170, 3, 1)
@@ -67,7 +67,7 @@ def test_what_was_turned_away_frees_its_reservation(journal: Journal) -> None:
 def test_a_late_cost_counts_for_the_run_that_spent_it(journal: Journal, clock: Clock) -> None:
     slow = begin_attempt(journal, run="week-9")
     clock.advance(TIMEOUT)
-    begin_attempt(journal, holder="two", run="week-10").answer(make_reply(cost=7))
+    begin_attempt(journal, run="week-10").answer(make_reply(cost=7))
     slow.answer(make_reply(cost=5))
     assert [journal.spent(Scope(run=name)).spent for name in ("week-9", "week-10")] == [5, 7]
 
@@ -155,8 +155,8 @@ def test_usage_sums_integers_by_what_is_asked(journal: Journal) -> None:
         ("week-9", "ok", 3),
         ("week-9", "timeout", 3),
     ]
-    with pytest.raises(ConfigError, match="by 'holder'"):
-        journal.usage("holder")
+    with pytest.raises(ConfigError, match="by 'token'"):
+        journal.usage("token")
 
 
 def test_only_the_estimates_of_attempts_in_flight_may_pass(journal: Journal, clock: Clock) -> None:

@@ -339,8 +339,8 @@ def test_the_tables_refuse_half_a_call_and_half_a_record(url: str) -> None:
         "UPDATE attempts SET outcome = NULL",
         f"INSERT INTO responses (key, number, body, sha256, stored_at) SELECT '{key}', 2, body, sha256, stored_at FROM responses",
         f"INSERT INTO responses (key, number, body, sha256, stored_at) SELECT '{key}', 1, body, sha256, stored_at FROM responses",
-        f"INSERT INTO attempts (key, number, model, purpose, scope, holder, token, started_at, expires_at, leased_until) "
-        f"SELECT '{'0' * 64}', 1, model, purpose, scope, holder, token, started_at, expires_at, leased_until FROM attempts",
+        f"INSERT INTO attempts (key, number, model, purpose, scope, token, started_at, expires_at, leased_until) "
+        f"SELECT '{'0' * 64}', 1, model, purpose, scope, token, started_at, expires_at, leased_until FROM attempts",
         "UPDATE records SET body = NULL",
         "UPDATE records SET stored_at = NULL",
         "UPDATE records SET kind = NULL",

@@ -22,8 +22,8 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "models.md"
 def tables(journal: Journal, clock: Clock) -> dict[str, pl.DataFrame]:
     slow = begin_attempt(journal, run="week-9")
     clock.advance(TIMEOUT)
-    begin_attempt(journal, holder="two").fail(Outcome.TIMEOUT, "40 s")
-    begin_attempt(journal, holder="two", estimate=9).answer(make_reply("ja, 70 %"))
+    begin_attempt(journal).fail(Outcome.TIMEOUT, "40 s")
+    begin_attempt(journal, estimate=9).answer(make_reply("ja, 70 %"))
     slow.answer(make_reply("0.1", cost=5))
     begin_attempt(journal, make_request(1)).fail(Outcome.REFUSAL, "no", final=True)
     journal.reopen(make_request(1).key, by="ana", note="once more")

@@ -30,13 +30,13 @@ def test_no_more_requests_are_in_flight_than_an_entry_takes(journal: Journal) ->
 
 
 def test_a_process_that_died_is_in_flight_for_a_lease_and_one_that_renews_until_it_ends(journal: Journal, clock: Clock) -> None:
-    begin_attempt(journal, make_request(0), "dead", in_flight=TWO)
-    begin_attempt(journal, make_request(1), "alive", in_flight=TWO)
+    begin_attempt(journal, make_request(0), in_flight=TWO)
+    alive = begin_attempt(journal, make_request(1), in_flight=TWO)
     clock.advance(LEASE / 2)
-    journal.renew("alive")
+    journal.renew([alive])
     assert isinstance(begin_call(journal, make_request(2), in_flight=TWO), Full)
     clock.advance(LEASE / 2)
-    assert isinstance(begin_call(journal, make_request(2), "new", in_flight=TWO), Attempt)
+    assert isinstance(begin_call(journal, make_request(2), in_flight=TWO), Attempt)
     assert isinstance(begin_call(journal, make_request(3), in_flight=TWO), Full)
     assert journal.spent().in_flight == 2
     assert isinstance(begin_call(journal, make_request(0)), Busy), "it may still answer, until its time is over"
@@ -109,7 +109,7 @@ async def test_one_at_a_time_is_in_a_block_and_a_dead_process_leaves_it_after_a_
 
 @pytest.mark.parametrize(
     ("given", "refusal"),
-    [({"timeout": timedelta(0)}, "longer than an attempt"), ({"holder": ""}, "holder"), ({"run": "x\n"}, "run"), ({"estimate": -1}, "-1")],
+    [({"timeout": timedelta(0)}, "longer than an attempt"), ({"run": "x\n"}, "run"), ({"estimate": -1}, "-1")],
 )
 def test_attempts_that_make_no_sense_are_refused(journal: Journal, given: dict, refusal: str) -> None:
     with pytest.raises(ConfigError, match=refusal):

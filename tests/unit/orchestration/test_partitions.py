@@ -12,9 +12,9 @@ import yaml
 from assets.arena.assets import weekly_partitions
 from bellwether.arena.identity import week_of
 from bellwether.settings import settings
-from orchestration.home import settings_file
+from orchestration.home import runs_at_once, settings_file
 from orchestration.partitions import daily_partitions, group_days, group_keys, keys_between
-from orchestration.run_priority import AUTOMATION, LAUNCHED_BY, runs_at_once
+from orchestration.run_priority import AUTOMATION, LAUNCHED_BY
 
 
 @pytest.mark.parametrize("now", ["2026-03-04T12:00:00Z", "2031-05-07T00:20:00Z"])
