@@ -213,7 +213,7 @@ def _make_weeks(
                 "decisions": decisions,
             }
             facts = facts and facts.replace_week(sunday, agents=frames["agents"], trades=frames["trades"])
-            metadata = {**_week_metadata(week, frames), **_spending_metadata(world, sunday)}
+            metadata = _week_metadata(week, frames)
         elif "agents" in wanted:
             frames["agents"] = rows.build_agents_rows(world, load_cohort(world.records, sunday))
             facts = facts and facts.replace_week(sunday, agents=frames["agents"])
@@ -224,15 +224,10 @@ def _make_weeks(
 
 
 def _week_metadata(week: "WeekDecisions", frames: dict[str, pl.DataFrame]) -> dict[str, Any]:
-    """Build the metadata of a week's decisions: counts by state, trades, cost of model calls, stated reasons of agents, and problems."""
+    """Build the metadata of a week's decisions: counts by state, trades, cost of model calls, and problems."""
     from bellwether.arena.weekly.rows import count_states
 
-    decisions = frames["decisions"]
-    cost = decisions["cost"].sum()
-    reasoned = decisions.filter(pl.col("reasoning").str.len_chars() > 0).sort("place").head(8)
-    reasoning = "\n\n".join(
-        f"**{name}**\n\n    {' '.join(text.split())[:300]}" for name, text in reasoned.select("agent_id", "reasoning").iter_rows()
-    )
+    cost = frames["decisions"]["cost"].sum()
     problems = [
         f"- `{decision.decision_id}`: {decision.state}: {decision.reason[:200]}"
         for _, decision in week.decisions
@@ -246,24 +241,8 @@ def _week_metadata(week: "WeekDecisions", frames: dict[str, pl.DataFrame]) -> di
         "venue": ", ".join(week.universes),
         "reconstructed": week.universe.reconstructed,
         **({"dollars": float(cost)} if cost is not None else {}),
-        **({"in their words": dg.MetadataValue.md(reasoning)} if reasoning else {}),
-        **({"look at": dg.MetadataValue.md("\n".join(problems[:20]))} if problems else {}),
+        **({"problems": dg.MetadataValue.md("\n".join(problems[:20]))} if problems else {}),
     }
-
-
-def _spending_metadata(world: "WeekContext", week: date) -> dict[str, float]:
-    """Return the dollars spent, reserved and left in a week's budgets: that of all models together, and that of each model."""
-    from bellwether.arena.weekly.context import compute_week_spending
-
-    whole, models = compute_week_spending(world.journal, week, world.budgets)
-    dollars = {}
-    for name, budget in (("week", whole), *models.items()):
-        dollars[f"{name}: dollars spent"] = budget.spent
-        if budget.reserved:
-            dollars[f"{name}: dollars reserved"] = budget.reserved
-        if budget.left is not None:
-            dollars[f"{name}: dollars left"] = budget.left
-    return dollars
 
 
 @dg.asset(
@@ -350,17 +329,12 @@ def _check_result(name: str, violations: list[str], severity: dg.AssetCheckSever
 
 
 def _leaderboard_metadata(board: pl.DataFrame) -> dict[str, Any]:
-    """Build the metadata of the leaderboard: totals, and a table of families."""
-    columns = ["family", "decisions", "invalid", "unfinished", "bets", "refused", "scored"]
-    columns += ["brier_stated", "brier_size", "brier_price", "return", "cost"]
-    rows = board.select(columns).with_columns(pl.col(pl.Float64).round(4), pl.col(pl.Decimal).cast(pl.Float64))
-    records = [dg.TableRecord({name: "" if value is None else value for name, value in row.items()}) for row in rows.to_dicts()]
+    """Build the metadata of the leaderboard: totals."""
     return {
         "families": board.height,
         "cost of all": float(board["cost"].sum() or 0),
         "profit of all": float(board["profit"].sum() or 0),
         "open positions": int(board["open_positions"].sum() or 0),
-        "table": dg.MetadataValue.table(records) if records else dg.MetadataValue.text("no cohort"),
     }
 
 

@@ -265,11 +265,7 @@ def ranking(
     known_at = scored["known_at"].max()
     assert isinstance(known_at, datetime)
     if key("benchmark/leaderboard") in context.selected_asset_keys:
-        metadata: dict[str, Any] = {
-            **_leaderboard_counts(frame),
-            "table": _leaderboard_table(frame),
-        }
-        yield dg.MaterializeResult(key("benchmark/leaderboard"), metadata, value=frame)
+        yield dg.MaterializeResult(key("benchmark/leaderboard"), _leaderboard_counts(frame), value=frame)
     if key("benchmark/comparisons") in context.selected_asset_keys:
         pairs = comparison_table(comparison, release=context.partition_key, known_at=known_at)
         counts = {"pairs": pairs.height, "differ": pairs.filter(pl.col("p_holm") <= 0.05).height}
@@ -344,13 +340,6 @@ def dataset_analysis(questions: Slice) -> dg.MaterializeResult[pl.DataFrame]:
 
     frame = analyse(questions.read()).frame()
     return dg.MaterializeResult(value=frame, metadata={"statistics": frame.height})
-
-
-def _leaderboard_table(frame: pl.DataFrame) -> dg.TableMetadataValue:
-    """Return the first 20 rows of a leaderboard as a table for the UI."""
-    columns = ["rank", "forecaster", "brier", "brier_lower", "brier_upper", "group", "brier_skill", "ece", "accuracy", "coverage", "n"]
-    rows = frame.sort("rank", "forecaster", nulls_last=True).select(columns).head(20).with_columns(pl.col(pl.Float64).round(4))
-    return dg.MetadataValue.table([dg.TableRecord({k: "" if v is None else v for k, v in row.items()}) for row in rows.to_dicts()])
 
 
 REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons", "dataset_analysis")

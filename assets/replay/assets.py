@@ -235,22 +235,10 @@ def _backtest_metadata(backtest: "Backtest", rows: dict[str, pl.DataFrame]) -> d
         "fees": float(row["fees"]),
         "contracts": float(row["contracts"]),
         "orders": row["orders"],
-        "in words": _summarize_pnl(row),
         "rules": row["rules"],
         **({"failure": row["failure"]} if row["failure"] else {}),
     }
     return {"replay/backtests": numbers}
-
-
-def _summarize_pnl(row: dict[str, Any]) -> str:
-    """Describe in one line the P&L of a backtest with its range over sampled queues, and caveats. row: of replay/backtests."""
-    from bellwether.replay.results.text_tables import format_signed, queue_note
-
-    parts = [f"P&L {format_signed(row['pnl'])} dollars"]
-    parts += [queue_note(row)] if row["queues"] else []
-    parts += ["a position is marked, not settled"] if row["unsettled"] else []
-    parts += ["fees by default terms"] if row["default_fees"] else []
-    return "; ".join(parts)
 
 
 @dg.asset(key=["replay", "summary"], group_name="replay", metadata=FOLLOW_INPUTS, ins={"backtests": dg.AssetIn(key("replay/backtests"))})

@@ -48,17 +48,6 @@ class WeekBudgets:
         return tuple(Budget(_to_micros(limit), scope) for limit, scope in limits if limit is not None)
 
 
-@dataclass(frozen=True)
-class Spending:
-    """Cost of model calls in dollars. spent: known costs. reserved: maximum of the costs that are not known yet. left: rest of the budget; None
-    without a budget.
-    """
-
-    spent: float
-    reserved: float
-    left: float | None
-
-
 def week_scope(week: date, model: str | None = None) -> Scope:
     """Return the filter that selects a week's calls for decisions in the journal. model: the model's name in the journal; None for all models.
 
@@ -67,19 +56,9 @@ def week_scope(week: date, model: str | None = None) -> Scope:
     return Scope(purpose=PURPOSE, model=model, scope_end=f"/{week.isoformat()}")
 
 
-def compute_week_spending(journal: Journal, week: date, budgets: WeekBudgets) -> tuple[Spending, dict[str, Spending]]:
-    """Return the spending of a week for all models together, and for each model by its name in the journal."""
-    usage = journal.usage("model", of=week_scope(week))
-    names = sorted(usage["model"])
-    return _scope_spending(journal, week_scope(week), budgets.week), {
-        name: _scope_spending(journal, week_scope(week, name), budgets.model) for name in names
-    }
-
-
-def _scope_spending(journal: Journal, scope: Scope, limit: Decimal | None) -> Spending:
-    usage = journal.spent(scope)
-    left = None if limit is None else max(_to_micros(limit) - usage.committed, 0) / MICROS
-    return Spending(usage.spent / MICROS, usage.reserved / MICROS, left)
+def compute_budget_left(journal: Journal, week: date, budget: Decimal | None) -> float | None:
+    """Return the dollars left of a week's budget for all models together; None without a budget."""
+    return None if budget is None else max(_to_micros(budget) - journal.spent(week_scope(week)).committed, 0) / MICROS
 
 
 def _to_micros(dollars: Decimal) -> int:

@@ -20,7 +20,7 @@ from bellwether.arena.weekly.context import (
     DECISION,
     WeekContext,
     build_cohort,
-    compute_week_spending,
+    compute_budget_left,
     list_deciding_cohorts,
     list_venues,
     load_cohort,
@@ -76,9 +76,9 @@ def _describe_next_week(context: WeekContext, unfinished: pl.DataFrame, now: dat
     present = week_of(now)
     pending = unfinished.filter(pl.col("week") == present).height if now < decision_deadline(present, rules) else 0
     week = present if pending else present + WEEK
-    whole, _ = compute_week_spending(context.journal, week, context.budgets)
+    left = compute_budget_left(context.journal, week, context.budgets.week)
     subject = f"{pending} open decisions of {week}" if pending else f"week {week}, from {_format_time(week_start(week) + DECISION)}"
-    money = "no weekly budget is set" if whole.left is None else f"${whole.left:.2f} of the budget left"
+    money = "no weekly budget is set" if left is None else f"${left:.2f} of the budget left"
     return f"Next       {subject}; deadline {_format_time(decision_deadline(week, rules))}; {money}"
 
 
