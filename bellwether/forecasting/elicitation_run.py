@@ -238,11 +238,12 @@ def _read(answer: Answer) -> Reading:
 
 def _failure_kind(answer: Answer, problem: str) -> str:
     """Return the kind of failure of an unreadable answer. problem: what the parser reported."""
-    return _PROBLEMS.get(problem.partition(":")[0]) or _ENDED.get(parse_ending(answer.finish_reason), UNREADABLE)
+    return _PROBLEMS.get(problem.partition(":")[0]) or _ENDED.get(parse_ending(answer.reply.finish_reason), UNREADABLE)
 
 
 def _answered_row(answer: Answer, reading: Reading) -> Row:
     """Return the columns of a row that come from the model's answer."""
+    reply = answer.reply
     return {
         "answer": reading.answer,
         "confidence": reading.confidence,
@@ -250,13 +251,13 @@ def _answered_row(answer: Answer, reading: Reading) -> Row:
         "parsed_by": reading.path,
         "contradiction": reading.contradiction,
         "raw_response": answer.content,
-        "reasoning": answer.reasoning or reading.reasoning,
-        "finish_reason": answer.finish_reason,
-        "latency": None if answer.latency_ms is None else answer.latency_ms / 1000,
+        "reasoning": reply.reasoning or reading.reasoning,
+        "finish_reason": reply.finish_reason,
+        "latency": None if reply.latency_ms is None else reply.latency_ms / 1000,
         "call_key": answer.key,
-        "served_model": answer.served.model,
-        "system_fingerprint": answer.served.system_fingerprint,
-        "served_by": answer.served.by,
+        "served_model": reply.served.model,
+        "system_fingerprint": reply.served.system_fingerprint,
+        "served_by": reply.served.by,
     }
 
 

@@ -19,7 +19,7 @@ from bellwether.journal.journal import Attempt, BudgetExceeded, InFlight, Journa
 from bellwether.journal.limits import renewing
 from bellwether.journal.records import Records
 from bellwether.journal.tables import Budget
-from bellwether.journal.values import NO_USAGE, NOT_STATED, Answered, Busy, CallKey, Failed, Full, Outcome, Request, Served, Usage
+from bellwether.journal.values import NO_USAGE, Answered, Busy, CallKey, Failed, Full, Outcome, Reply, Request, Usage
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
 from bellwether.models.prices import compute_max_cost
@@ -66,40 +66,36 @@ class Answer:
 
     Attributes:
         key: of the call.
-        content: the answer's text; "" if the model only calls tools.
-        reasoning: its reasoning, if the provider shows it.
-        finish_reason: why it stopped, in the provider's spelling; see `ended`.
-        usage, latency_ms: of the attempt with the answer.
+        reply: response of the attempt with the answer.
         attempts: the number of that attempt, from 1.
         spent: usage of all attempts of the call, including failed ones; a sum is None if any part is unknown.
         reused: whether it was taken from the journal without payment.
         tool_calls: tools that the model calls.
         thoughts: fields that the provider requires back in the message with these calls.
-        served: served model, as stated by the response.
     """
 
     key: CallKey
-    content: str
-    reasoning: str | None = field(default=None, repr=False)
-    finish_reason: str | None = None
-    usage: Usage = NO_USAGE
-    latency_ms: int | None = None
+    reply: Reply
     attempts: int = 1
+    spent: Usage = NO_USAGE
     reused: bool = False
     tool_calls: tuple[ToolCall, ...] = ()
     thoughts: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    spent: Usage = NO_USAGE
-    served: Served = NOT_STATED
+
+    @property
+    def content(self) -> str:
+        """Text of the answer; "" if the model only calls tools."""
+        return self.reply.content or ""
 
     @property
     def ended(self) -> bool:
         """True if the model itself ended the text; False if a limit cut it, or if the finish reason is unknown."""
-        return parse_ending(self.finish_reason) is Ending.NORMAL
+        return parse_ending(self.reply.finish_reason) is Ending.NORMAL
 
     @property
     def cut(self) -> bool:
         """True if a limit ended the text, according to the finish reason."""
-        return parse_ending(self.finish_reason) is Ending.CUT
+        return parse_ending(self.reply.finish_reason) is Ending.CUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,18 +495,13 @@ class ModelClient:
         is_only_attempt = stored.attempt == 1 and not stored.late
         message = read_reply(reply.body) if b"_call" in reply.body else Message()
         return Answer(
-            key=stored.key,
-            content=stored.content,
-            reasoning=reply.reasoning,
-            finish_reason=reply.finish_reason,
-            usage=reply.usage,
-            latency_ms=reply.latency_ms,
+            stored.key,
+            reply,
             attempts=stored.attempt,
+            spent=reply.usage if is_only_attempt else (await self._read_usage(stored.key))[1],
             reused=reused,
             tool_calls=message.tool_calls,
             thoughts=message.thoughts if message.tool_calls else {},
-            spent=reply.usage if is_only_attempt else (await self._read_usage(stored.key))[1],
-            served=reply.served,
         )
 
     async def _read_usage(self, key: CallKey) -> tuple[int, Usage]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.forecasting.parsing import read
-from bellwether.journal.values import CallKey
+from bellwether.journal.values import CallKey, Reply
 from bellwether.models.client import Answer
 from bellwether.models.response import Ending, parse_ending
 from tests.sizes import NIGHTLY
@@ -64,7 +64,7 @@ FORMS = {"tags": tags, "json": member, "pair": pair, "labels": lines}
 
 def parsed_probability(text: str, reason: str | None) -> float | None:
     """Return the parser's reading, as in an elicitation."""
-    answer = Answer(CallKey("k"), text, finish_reason=reason)
+    answer = Answer(CallKey("k"), Reply(content=text, finish_reason=reason))
     return read(answer.content, ended=answer.ended).p_yes
 
 

@@ -26,7 +26,7 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.forecasting.prompt import Message
 from bellwether.journal.journal import BudgetExceeded
-from bellwether.journal.values import CostSource, Request, Usage
+from bellwether.journal.values import CostSource, Reply, Request, Usage
 from bellwether.models.client import Answer, ModelClient, NoAnswer, journal_model_name
 from bellwether.models.model import Model, models
 from bellwether.models.scheduler import Stopped
@@ -155,4 +155,4 @@ def _answer_by_rule(rule: str, task: Task, plan: DecisionPlan, sample: int) -> A
     name = task.key.decision_id
     content = rule_agents.answer_by_rule(rule, task.universe.markets, Limits.of(task.methodology, plan.cash), name)
     key = Request(model=f"arena/{rule}", messages=(), purpose=PURPOSE, scope=name, sample=sample).key
-    return Answer(key, content, attempts=0, spent=_FREE)
+    return Answer(key, Reply(content=content), attempts=0, spent=_FREE)

@@ -55,7 +55,7 @@ class Provider:
         request = Request(model, messages, "arena/decisions", {"temperature": 0}, decision_id, sample)
         attempt = self.journal.begin(request, timeout=TIMEOUT, estimate=100)
         if isinstance(attempt, Answered):
-            return Answer(attempt.key, attempt.content, spent=attempt.reply.usage, reused=True)
+            return Answer(attempt.key, attempt.reply, spent=attempt.reply.usage, reused=True)
         if isinstance(attempt, Failed):
             return NoAnswer(attempt.key, attempt.outcome, attempt.reason, 1, final=True)
         if not isinstance(attempt, Attempt):
@@ -71,7 +71,7 @@ class Provider:
         reply = Reply(content.encode(), content, usage=Usage(10, 10, 0, 70, CostSource.PROVIDER))
         answered = attempt.answer(reply)
         self.saw(f"stored {model} {sample}")
-        return Answer(answered.key, content, spent=reply.usage)
+        return Answer(answered.key, reply, spent=reply.usage)
 
 
 def fetch_quotes(decision: Decision) -> MarketData:

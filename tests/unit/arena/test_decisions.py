@@ -18,7 +18,7 @@ from bellwether.arena.weekly.model_calls import Task
 from bellwether.errors import VenueError
 from bellwether.forecasting.prompt import Message
 from bellwether.journal.journal import Journal
-from bellwether.journal.values import CallKey, CostSource, Outcome, Usage
+from bellwether.journal.values import CallKey, CostSource, Outcome, Reply, Usage
 from bellwether.models.client import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 from tests.unit.arena.scripted_week import ANSWERS, BET, DEADLINE, KILLED, TIMEOUT, Provider, Run, fetch_quotes, make_run, tasks
@@ -72,7 +72,7 @@ def test_an_answer_without_text_is_asked_for_once_more_and_then_invalid(journal:
         saw.append(messages[-1]["content"])
         spent = Usage(cost=30, cost_source=CostSource.PROVIDER)
         if sample and outcome is Outcome.TRUNCATION:
-            return Answer(keys[sample], BET, "stop", spent=spent)
+            return Answer(keys[sample], Reply(content=BET, finish_reason="stop"), spent=spent)
         return NoAnswer(keys[sample], outcome, "reasoning without an answer", 1, spent, final=True)
 
     (task,) = tasks(families=["acme"])

@@ -63,8 +63,14 @@ async def test_an_answer_is_stored_with_its_cost_and_given_back(journal: Journal
     async with client(journal, FakeWire()) as asking:
         answer = await ask(asking)
     assert isinstance(answer, Answer)
-    assert (answer.content, answer.finish_reason, answer.attempts, answer.reused, answer.latency_ms) == ("0.7", "stop", 1, False, 900)
-    assert answer.usage.cost == COST
+    assert (answer.content, answer.reply.finish_reason, answer.attempts, answer.reused, answer.reply.latency_ms) == (
+        "0.7",
+        "stop",
+        1,
+        False,
+        900,
+    )
+    assert answer.reply.usage.cost == COST
     stored = journal.answer(answer.key)
     assert stored is not None
     assert stored.content == "0.7"
@@ -216,7 +222,7 @@ async def test_a_text_that_was_cut_or_filtered_is_given_to_the_parser(journal: J
     async with client(journal, FakeWire([make_result("<answer>yes", finish=finish, outcome=outcome)])) as asking:
         answer = await ask(asking)
         assert asking.stats["oracle"].failures == {outcome: 1}
-    assert (answer.content, answer.finish_reason) == ("<answer>yes", finish)
+    assert (answer.content, answer.reply.finish_reason) == ("<answer>yes", finish)
 
 
 async def test_an_answer_that_only_calls_tools_is_one_and_so_it_is_from_the_journal(journal: Journal) -> None:
@@ -532,7 +538,7 @@ async def test_a_journal_that_cannot_be_written_for_a_while_loses_no_answer(
 async def test_what_another_process_is_asking_is_waited_for(journal: Journal) -> None:
     entry = model()
     request = Request(journal_model_name(entry), question(), "benchmark/forecasts", entry.request_parameters)
-    attempt = begin_attempt(journal, request, "elsewhere")
+    attempt = begin_attempt(journal, request)
     time = SimulatedTime()
 
     async def sleep(seconds: float) -> None:
@@ -549,7 +555,7 @@ async def test_a_call_whose_holder_never_comes_back_is_repeated_when_its_time_is
     clock, entry = Clock(), model()
     journal = Journal(f"sqlite:///{tmp_path}/journal.db", clock=clock)
     request = Request(journal_model_name(entry), question(), "benchmark/forecasts", entry.request_parameters)
-    begin_attempt(journal, request, "elsewhere")
+    begin_attempt(journal, request)
 
     async def sleep(seconds: float) -> None:
         clock.advance(timedelta(seconds=seconds))
@@ -568,7 +574,7 @@ async def test_an_attempt_that_was_outrun_gives_the_answer_that_counts(tmp_path:
 
     def script(call: ModelCall) -> AttemptResult:
         clock.advance(timedelta(hours=1))
-        begin_attempt(journal, request, "elsewhere").answer(make_result("0.2").reply)
+        begin_attempt(journal, request).answer(make_result("0.2").reply)
         return make_failure(Outcome.TIMEOUT, None) if end == "again" else make_result(late)
 
     async with client(journal, wire := FakeWire(script)) as asking:

@@ -266,12 +266,12 @@ def _to_round(answer: Answer | NoAnswer, number: int) -> Round:
     if isinstance(answer, NoAnswer):
         values |= {"outcome": answer.outcome.value, "reason": answer.reason}
     elif answer.cut:
-        reason = f"the answer was cut (finish reason: {answer.finish_reason}); nothing of it is carried out"
+        reason = f"the answer was cut (finish reason: {answer.reply.finish_reason}); nothing of it is carried out"
         values |= {"outcome": Outcome.TRUNCATION.value, "reason": reason}
     else:
         message, called = build_turn(answer, number, MOST_CALLS + 1)
         calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in called]
-        values |= {"outcome": "ok", "message": message, "reasoning": answer.reasoning, "calls": calls}
+        values |= {"outcome": "ok", "message": message, "reasoning": answer.reply.reasoning, "calls": calls}
     return Round.model_validate_json(json.dumps(values, ensure_ascii=False).encode(errors="replace"))
 
 
