@@ -8,9 +8,9 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from functools import lru_cache
 from textwrap import wrap
@@ -29,8 +29,6 @@ from bellwether.formatting import visible
 if TYPE_CHECKING:
     import polars as pl
 
-#: Between two names in one cell.
-_BETWEEN = " – "
 #: Control characters of terminals and text direction that JSON may contain unescaped.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 #: Seconds within which a command shows nothing.
@@ -75,53 +73,28 @@ def _plain(value: Any) -> Any:
 
 def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> TextTable:
     """Convert a frame to a text table of its first `most` rows. Cells are shown as plain text, never as markup."""
-    table = TextTable(
-        title or "",
-        [visible(name) for name in frame.columns],
-        f"{most} of {frame.height} rows" if frame.height > most else "",
-        numeric=[dtype.is_numeric() for dtype in frame.schema.values()],
+    rows = [[visible(_cell(value), "\n") for value in row] for row in frame.head(most).iter_rows()]
+    caption = f"{most} of {frame.height} rows" if frame.height > most else ""
+    return TextTable(
+        title or "", [visible(name) for name in frame.columns], caption, [dtype.is_numeric() for dtype in frame.schema.values()], rows
     )
-    table.rows = [[visible(_cell(value), "\n") for value in row] for row in frame.head(most).iter_rows()]
-    return table
 
 
 @dataclass(slots=True)
 class TextTable:
-    """Text table for the terminal. Control characters are replaced by visible symbols.
+    """Rows of a frame as text for the terminal.
 
-    Printed alone, a table that is too wide loses its rules, and its column names are broken after underscores; if it is still too wide, each row becomes
-    a block with a line per column. `print_tables` prints tables whose rows have names.
-
-    columns: heads of all columns; a head may have two lines. wraps: the last column may take several lines, as the first one may. numeric: which
-    columns are aligned at the right; empty for a table of named rows. rows: cells of each row.
+    A table that is too wide loses its rules, and its column names are broken after underscores; if it is still too wide, each row becomes a block with
+    a line per column. numeric: which columns are aligned at the right.
     """
 
     title: str
     columns: Sequence[str]
-    caption: str = ""
-    wraps: bool = False
-    numeric: Sequence[bool] = ()
-    rows: list[list[str]] = field(default_factory=list)
-
-    def add(self, names: str | tuple[str, ...], *cells: str) -> None:
-        """Append a row. names: names of the row, shown joined in the first cell; cells: the other cells."""
-        several = (names,) if isinstance(names, str) else names
-        self.rows.append([visible(_BETWEEN.join(several)), *map(visible, cells)])
-
-    def grid(self) -> Grid:
-        """Build the table for Rich, without its caption."""
-        table = plain_grid(Text(visible(self.title), style="italic"))
-        for index, name in enumerate(self.columns):
-            folds = index == 0 or (self.wraps and index == len(self.columns) - 1)
-            table.add_column(Text(visible(name, "\n")), justify="left" if folds else "right", no_wrap=not folds, overflow="fold")
-        for row in self.rows:
-            table.add_row(*map(Text, row))
-        return table
+    caption: str
+    numeric: Sequence[bool]
+    rows: Sequence[Sequence[str]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if not self.numeric:
-            yield self.grid()
-            return
         heads, count = [_parts(name) for name in self.columns], len(self.columns)
         # Every column has a space on both sides and a line on its left; the last one on its right too.
         if widths := self._widths(options.max_width - 3 * count - 1, [[name] for name in self.columns]):
@@ -222,13 +195,15 @@ def plain_grid(
     return table
 
 
-def print_tables(console: Console, tables: Sequence[TextTable]) -> None:
-    """Print several tables of named rows, with their captions."""
-    for table in tables:
-        console.print(table.grid())
-        if table.caption:
-            console.print(Text(visible(table.caption, "\n"), style="dim"))
-        console.print()
+def named_grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Grid:
+    """Build a Rich table whose first column has names, which take several lines if the table is too wide. Control characters become visible symbols."""
+    table = plain_grid(Text(visible(title), style="italic"))
+    for place, name in enumerate(columns):
+        is_name = place == 0
+        table.add_column(Text(visible(name, "\n")), justify="left" if is_name else "right", no_wrap=not is_name, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(visible(cell)) for cell in row))
+    return table
 
 
 class Progress(Protocol):

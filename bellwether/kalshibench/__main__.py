@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import polars as pl
 
-from bellwether.console import TextTable, console, grid, print_tables
+from bellwether.console import console, grid
 from bellwether.errors import BellwetherError
 from bellwether.kalshibench import compare_numbers, read_labels, read_results
 from bellwether.kalshibench.comparison import Status
@@ -25,11 +25,11 @@ def main(path: Path, *, labels: Path | None) -> None:
         numbers = compare_numbers(read_results(path), None if labels is None else read_labels(labels))
     except BellwetherError as error:
         raise click.ClickException(str(error)) from None
-    table = TextTable("Published numbers", ("file", *Status))
-    for (source,), rows in numbers.partition_by("source", as_dict=True, maintain_order=True).items():
-        counted = rows["status"].to_list()
-        table.add(source, *(str(counted.count(status)) for status in Status))
-    print_tables(console(), [table])
+    by_file = numbers.partition_by("source", as_dict=True, maintain_order=True)
+    counts = [
+        {"file": source, **{status: rows["status"].to_list().count(status) for status in Status}} for (source,), rows in by_file.items()
+    ]
+    console().print(grid(pl.DataFrame(counts), title="Published numbers"))
     others = numbers.filter(pl.col("status") != Status.EQUAL)
     differing = others.filter(pl.col("reason").is_null()).drop("source", "reason")
     if differing.height:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from bellwether import formatting
 from bellwether.calibration.calibration_test import MIN_TEST_CLUSTERS
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
-from bellwether.console import TextTable, print_tables
+from bellwether.console import named_grid
 from bellwether.formatting import NOTHING, counted, floor_percent, p_value, visible
 from bellwether.scoring.loading import MARKET
 
@@ -33,6 +34,8 @@ _READABLE = {
     "smece": "smECE",
 }
 
+#: Table of named rows, and the caption below it.
+NamedTable = tuple[Table, str]
 _WIDTH = 80
 _LARGE = 1000
 
@@ -49,8 +52,9 @@ def print_result(console: Console, result: ScoreTables) -> None:
     counts, columns = describe_data(result)
     console.print(Text(visible(counts)))
     console.print(Text(f"Columns: {visible('; '.join(f'{role} = {names}' for role, names in columns))}\n"))
-    tables = [_scores(result), _skill(result), _calibration(result), *_pairs(result), *_groups(result)]
-    print_tables(console, tables)
+    for table, caption in (_scores(result), _skill(result), _calibration(result), *_pairs(result), *_groups(result)):
+        console.print(table)
+        console.print(Text(visible(f"{caption}\n" if caption else "", "\n"), style="dim"))
     for note in (*explain_missing(result), *result.notes):
         console.print(Text(f"- {visible(note)}"))
 
@@ -63,41 +67,46 @@ def describe_data(result: ScoreTables) -> tuple[str, list[tuple[str, str]]]:
     return f"{text}: {result.clusters}", [(str(role), ", ".join(columns)) for role, columns in result.columns.used().items()]
 
 
-def _scores(result: ScoreTables) -> TextTable:
+def _scores(result: ScoreTables) -> NamedTable:
     letters = dict(zip(result.ranking["forecaster"], result.ranking["group"], strict=True))
     grouped = len(result.forecasters) > 1
-    table = TextTable(
-        "Scores",
-        ("forecaster", "n", "Brier", "log loss", "ROC-AUC", *(["grp"] if grouped else [])),
-        f"Brier and log loss: lower is better. Brackets: {100 * result.plan.level:.4g} % intervals; clusters: {result.clusters}."
-        + (f"\ngrp: forecasters that share a letter do not differ significantly (5 %) in {LOSSES[result.loss]}." if grouped else ""),
-    )
-    for name, metrics in group_metrics(result.scores):
-        cells = [_interval(metrics["brier"]), _interval(metrics["log_loss"]), format_number(metrics["roc_auc"]["value"])]
-        table.add(name, str(metrics["brier"]["n"]), *cells, *([letters.get(name) or ""] if grouped else []))
-    return table
+    caption = f"Brier and log loss: lower is better. Brackets: {100 * result.plan.level:.4g} % intervals; clusters: {result.clusters}."
+    if grouped:
+        caption += f"\ngrp: forecasters that share a letter do not differ significantly (5 %) in {LOSSES[result.loss]}."
+    rows = [
+        [
+            name,
+            str(metrics["brier"]["n"]),
+            _interval(metrics["brier"]),
+            _interval(metrics["log_loss"]),
+            format_number(metrics["roc_auc"]["value"]),
+            *([letters.get(name) or ""] if grouped else []),
+        ]
+        for name, metrics in group_metrics(result.scores)
+    ]
+    return named_grid("Scores", ("forecaster", "n", "Brier", "log loss", "ROC-AUC", *(["grp"] if grouped else [])), rows), caption
 
 
-def _skill(result: ScoreTables) -> TextTable:
+def _skill(result: ScoreTables) -> NamedTable:
     priced = result.scores.filter(pl.col("metric") == "skill_vs_market")["value"].count() > 0
     columns = ("forecaster", "over base rate", *(["over market"] if priced else []), "accuracy", "cov.")
     caption = "Skill: 1 minus the ratio of Brier scores; above 0 is better than the reference.\ncov.: share of questions with a forecast."
-    table = TextTable("Skill", columns, caption)
+    rows = []
     for name, metrics in group_metrics(result.scores):
         market = [NOTHING if name == MARKET else _interval(metrics["skill_vs_market"], "+", ends=2)] if priced else []
         share = metrics["coverage"]["value"]
         cells = [_interval(metrics["brier_skill"], "+", ends=2), *market, format_number(metrics["accuracy"]["value"])]
-        table.add(name, *cells, NOTHING if share is None else floor_percent(share))
-    return table
+        rows.append([name, *cells, NOTHING if share is None else floor_percent(share)])
+    return named_grid("Skill", columns, rows), caption
 
 
-def _calibration(result: ScoreTables) -> TextTable:
-    table = TextTable(
-        "Calibration",
-        ("forecaster", "ECE", "by\nchance", "p", "smECE", "by\nchance", "p", "relia-\nbility", "reso-\nlution"),
+def _calibration(result: ScoreTables) -> NamedTable:
+    columns = ("forecaster", "ECE", "by\nchance", "p", "smECE", "by\nchance", "p", "relia-\nbility", "reso-\nlution")
+    caption = (
         "by chance: average for calibrated forecasts. p: p-value of a calibration test.\n"
-        "reliability, resolution: parts of the Brier score, without bias; 0 reliability is calibrated.",
+        "reliability, resolution: parts of the Brier score, without bias; 0 reliability is calibrated."
     )
+    rows = []
     for name, metrics in group_metrics(result.scores):
         cells = []
         for metric in ("ece", "smece"):
@@ -106,11 +115,11 @@ def _calibration(result: ScoreTables) -> TextTable:
         cells += [
             format_number(metrics[metric]["value"], digits=4) for metric in ("murphy_reliability_debiased", "murphy_resolution_debiased")
         ]
-        table.add(name, *cells)
-    return table
+        rows.append([name, *cells])
+    return named_grid("Calibration", columns, rows), caption
 
 
-def _pairs(result: ScoreTables) -> Iterator[TextTable]:
+def _pairs(result: ScoreTables) -> Iterator[NamedTable]:
     if not result.pairs.height:
         return
     best = [name for name, among in result.ranking.select("forecaster", "in_mcs").iter_rows() if among]
@@ -118,29 +127,28 @@ def _pairs(result: ScoreTables) -> Iterator[TextTable]:
     caption = f"{int((tested <= SIGNIFICANCE).sum())} of {result.pairs.height} pairs differ at the {100 * SIGNIFICANCE:.0f} % level after Holm's correction."
     if best:
         caption += f"\nMay be the best ({100 - 100 * CONFIDENCE_SET_LEVEL:.0f} % confidence set): {', '.join(best)}."
-    table = TextTable(f"Paired differences of {LOSSES[result.loss]}", ("pair", "n", "difference", "p", "p Holm"), caption)
-    for row in result.pairs.iter_rows(named=True):
-        difference = _interval({**row, "value": row["difference"]}, "+", digits=4)
-        table.add(
-            (row["forecaster"], row["other"]),
+    rows = [
+        [
+            f"{row['forecaster']} – {row['other']}",
             str(row["n"]),
-            difference,
-            p_value(row["p"], 3, short=True),
-            p_value(row["p_holm"], 3, short=True),
-        )
-    yield table
+            _interval({**row, "value": row["difference"]}, "+", digits=4),
+            *(p_value(row[name], 3, short=True) for name in ("p", "p_holm")),
+        ]
+        for row in result.pairs.iter_rows(named=True)
+    ]
+    yield named_grid(f"Paired differences of {LOSSES[result.loss]}", ("pair", "n", "difference", "p", "p Holm"), rows), caption
 
 
-def _groups(result: ScoreTables) -> Iterator[TextTable]:
+def _groups(result: ScoreTables) -> Iterator[NamedTable]:
     for (by,), groups in result.groups.partition_by("by", as_dict=True, maintain_order=True).items():
-        table = TextTable(f"By {by}", (f"{visible(str(by))} – forecaster", "n", "clus-\nters", "Brier", "skill", "ECE", "p"))
-        for (group,), rows in groups.partition_by("group", as_dict=True, maintain_order=True).items():
-            for name, metrics in group_metrics(rows):
-                brier = metrics["brier"]
-                cells = [_interval(brier), format_number(metrics["brier_skill"]["value"], "+", 2), format_number(metrics["ece"]["value"])]
+        rows = []
+        for (group,), part in groups.partition_by("group", as_dict=True, maintain_order=True).items():
+            for name, metrics in group_metrics(part):
+                brier, ece = metrics["brier"], metrics["ece"]
+                scores = [_interval(brier), format_number(metrics["brier_skill"]["value"], "+", 2), format_number(ece["value"])]
                 counts = [str(brier["n"]), str(brier["n_clusters"])]
-                table.add((format_group(group), name), *counts, *cells, p_value(metrics["ece"]["p_calibrated"], 3, short=True))
-        yield table
+                rows.append([f"{format_group(group)} – {name}", *counts, *scores, p_value(ece["p_calibrated"], 3, short=True)])
+        yield named_grid(f"By {by}", (f"{by} – forecaster", "n", "clus-\nters", "Brier", "skill", "ECE", "p"), rows), ""
 
 
 def format_group(group: object) -> str:

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.cells import cell_len
 
+from bellwether.formatting import visible
 from bellwether.scoring import ScoreResult, score
 from cli.main import main
 from tests.unit.scoring.forecast_rows import HOSTILE, Row, Write, draw_rows, named, write_rows
@@ -87,7 +88,9 @@ def test_the_tables_fit_80_columns_and_every_forecaster_has_its_row(names: Seque
     assert max(map(cell_len, lines)) <= 80
     head = next(index for index, line in enumerate(lines) if line.startswith("Scores"))
     body = lines[head + 3 : lines.index(next(line for line in lines[head:] if line.startswith("Brier and log loss")))]
-    assert len({line.split("  ")[0] for line in body if line.strip()}) == len(names) + 1
+    first = "".join("".join(re.split(r" +8 [\d.]+ \[", line)[0].split()) for line in body)
+    assert sum(" 8 0." in line for line in body) == len(names) + 1
+    assert all("".join(visible(name).split()) in first for name in names)
 
 
 def test_control_characters_of_names_and_columns_never_reach_the_terminal(rows: Sequence[Row]) -> None:
