@@ -17,7 +17,6 @@ from bellwether.venues.polymarket.wire import (
     CONDITION_ID,
     PRICE,
     PRICE_PLACES,
-    format_id,
     prepare_records,
     to_plain_decimal,
 )
@@ -103,7 +102,7 @@ def _parse_tokens(tokens: Sequence[Any], owners: Sequence[int], markets: WireCol
     noted.
     """
     problems = RejectReasons()
-    records = prepare_records(tokens, token_id=format_id, price=partial(to_plain_decimal, places=PRICE_PLACES))
+    records = prepare_records(tokens, price=partial(to_plain_decimal, places=PRICE_PLACES))
     frame = pl.DataFrame(WireColumns(records, problems, "tokens.").typed(TOKEN))
     for place, problem in problems.items():
         markets.problems.note(owners[place], problem.field, problem.value, problem.reason)

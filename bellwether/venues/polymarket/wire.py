@@ -80,22 +80,13 @@ BASIS_POINTS = DecimalRule("", r"^[0-9]{1,9}$", pl.Int64(), "not a whole number 
 
 
 def unpack_list(value: Any) -> Any:
-    """Parse a JSON list inside a text, with numbers as text; return lists and other values unchanged, and None for an empty text.
-
-    Integers of any length inside a text keep their digits. A number in a real list may already have lost digits, so it stays a number.
-    """
-    if type(value) is str:
-        try:
-            value = json.loads(value, parse_int=str, parse_float=str) if value.strip() else None
-        except (ValueError, RecursionError):
-            return value
-    return value
-
-
-def unpack_ids(value: Any) -> Any:
-    """Parse a JSON list of ids like `unpack_list`, and convert integers to text."""
-    items = unpack_list(value)
-    return [format_id(item) for item in items] if type(items) is list else items
+    """Parse a JSON list inside a text, with numbers as text; return lists and other values unchanged, and None for an empty text."""
+    if type(value) is not str:
+        return value
+    try:
+        return json.loads(value, parse_int=str, parse_float=str) if value.strip() else None
+    except ValueError:
+        return value
 
 
 def normalize_condition(condition: E) -> E:
@@ -112,11 +103,6 @@ def unpack_decimals(value: Any, places: int) -> Any:
 def format_time(value: Any) -> Any:
     """Convert a time to RFC 3339: 2026-07-24 00:00:16+00 becomes 2026-07-24T00:00:16+00:00."""
     return _SHORT_ZONE.sub(r"\1T\2:00", value) if type(value) is str else value
-
-
-def format_id(value: Any) -> Any:
-    """Convert an id to text; some responses contain it as a number."""
-    return str(value) if type(value) is int else value
 
 
 def take_first(value: Any) -> Any:
@@ -235,9 +221,9 @@ def _record(record: Record) -> Record:
     """Normalize a market object: unpack lists, convert amounts to decimal text, and keep only the ids under which it trades."""
     event = take_first(record.get("events"))
     tags = record.get("tags") or (event.get("tags") if type(event) is dict else None)
-    amounts = {name: to_plain_decimal(_either(record, name, f"{name}Num"), USDC_PLACES) for name in ("volume", "liquidity")}
+    amounts = {name: to_plain_decimal(record.get(name), USDC_PLACES) for name in ("volume", "liquidity")}
     protocol = _protocol(record)
-    ids = {field: unpack_ids(record.get(field)) if version == protocol else None for version, field in TRADING_IDS.items()}
+    ids = {field: unpack_list(record.get(field)) if version == protocol else None for version, field in TRADING_IDS.items()}
     names = {"protocol": protocol, "conditionId": None if record.get("conditionId") in _NOT_DEPLOYED else record["conditionId"]}
     return {**record, **amounts, **ids, **names, "event": _event(event), "tags": extract_texts(tags, "slug")}
 
@@ -249,24 +235,19 @@ def _protocol(record: Record) -> str | None:
     """
     stated = record.get("version")
     if stated in (None, ""):
-        only_positions = unpack_ids(record.get("positionIds")) and not unpack_ids(record.get("clobTokenIds"))
+        only_positions = unpack_list(record.get("positionIds")) and not unpack_list(record.get("clobTokenIds"))
         return None if only_positions else "v1"
     version = f"v{str(stated).strip().lower().removeprefix('v').removesuffix('.0')}"
     return version if version in TRADING_IDS else None
 
 
 def _event(event: Any) -> Any:
-    """Normalize the event inside a market object: its id as text, and the slug of its series."""
+    """Add the slug of its series to the event inside a market object."""
     if type(event) is not dict:
         return event
     series = take_first(event.get("series"))
     slug = event.get("seriesSlug") or (series.get("slug") if type(series) is dict else None)
-    return event | {"id": format_id(event.get("id")), "seriesSlug": slug}
-
-
-def _either(record: Record, name: str, twin: str) -> Any:
-    """Return the field `name` of a record, or `twin` if that is missing or empty."""
-    return record.get(twin) if record.get(name) in (None, "") else record[name]
+    return event | {"seriesSlug": slug}
 
 
 def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close: Collection[str] | None = ()) -> ParsedRecords:
@@ -282,7 +263,6 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close
     price, amount = partial(to_plain_decimal, places=PRICE_PLACES), partial(to_plain_decimal, places=USDC_PLACES)
     records = prepare_records(
         [_record(record) for record in to_records(objects, problems)],
-        id=format_id,
         outcomes=unpack_list,
         outcomePrices=partial(unpack_decimals, places=PRICE_PLACES),
         umaResolutionStatuses=unpack_list,
@@ -380,7 +360,7 @@ def _event_record(record: Record) -> Record:
         **record,
         "tags": extract_texts(record.get("tags"), "slug"),
         "tag_labels": extract_texts(record.get("tags"), "label"),
-        "series_id": format_id(series.get("id")),
+        "series_id": series.get("id"),
         "series_slug": record.get("seriesSlug") or series.get("slug"),
         "series_title": series.get("title"),
     }
@@ -392,7 +372,7 @@ def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed
     amount = partial(to_plain_decimal, places=USDC_PLACES)
     records = [_event_record(record) if record else record for record in to_records(objects, problems)]
     times = dict.fromkeys(GAMMA_EVENT.times.values(), format_time)
-    columns = WireColumns(prepare_records(records, id=format_id, volume=amount, liquidity=amount, **times), problems)
+    columns = WireColumns(prepare_records(records, volume=amount, liquidity=amount, **times), problems)
     typed = rename_columns(columns, GAMMA_EVENT, _EVENT_COLUMNS)
     columns.note_where(~typed["event_id"].str.contains(ID), "id", "not a number in text")
     bodies = [{name: value for name, value in item.items() if name != "markets"} if type(item) is dict else item for item in objects]

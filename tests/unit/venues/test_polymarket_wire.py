@@ -325,8 +325,3 @@ def test_one_bad_market_leaves_the_others_of_its_page():
     parsed = read(market(1), market(2, endDate=...), market(3))
     assert parsed.rows["market_id"].to_list() == ["1", "3"]
     assert parsed.rejects.select("record_id", "ordinal", "day").rows() == [("2", 1, DAY)]
-
-
-def test_a_number_serves_where_its_text_is_missing():
-    found = row(market(volume=..., volumeNum=2388.745093, liquidity="", liquidityNum=49362.7802))
-    assert (found["volume"], found["liquidity"]) == (Decimal("2388.745093"), Decimal("49362.7802"))
