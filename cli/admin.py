@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from bellwether.console import console, shown
-from bellwether.doctor.installation import examine, try_connections
+from bellwether.doctor.connections import try_connections
+from bellwether.doctor.installation import examine
 from bellwether.domains import DOMAINS, resolve_reference
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.formatting import visible
@@ -107,9 +108,6 @@ def doctor(*, live: bool, files: bool, rebuild: bool, backup: Path | None, adopt
     --live sends one harmless request to Kalshi, its WebSocket, Polymarket's two APIs, and each model provider whose key is set
     (OPENAI_API_KEY, ANTHROPIC_API_KEY, ...; variables such as OPENAI_API_BASE apply).
     """
-    if live:
-        _test_connections()
-        return
     if files:
         _verify_files()
         return
@@ -118,7 +116,7 @@ def doctor(*, live: bool, files: bool, rebuild: bool, backup: Path | None, adopt
         _require_journal()
         return
 
-    findings = examine(settings())
+    findings = try_connections(settings()) if live else examine(settings())
     marks = {"ok": "[green]ok  [/green]", "note": "[yellow]note[/yellow]", "bad": "[red]bad [/red]"}
     for finding in findings:
         console().print(marks[finding.status], end=" ")
@@ -172,20 +170,6 @@ def _require_journal() -> None:
     with Journal.of(settings()) as journal:
         if not journal.exists():
             journal.require_no_answers()
-
-
-def _test_connections() -> None:
-    """Print the result of a request to each venue and provider; exit with 1 if one failed."""
-    connections = try_connections(settings())
-    colours = {"ok": "green", "not set": "yellow", "refused": "red", "unreachable": "red"}
-    for connection in connections:
-        latency = "" if connection.milliseconds is None else f"{connection.milliseconds} ms"
-        console().print(f"[{colours[connection.status]}]{connection.status:<11}[/] {latency:>8}", end=" ")
-        console().print(f"{connection.name}: {connection.found}", markup=False, soft_wrap=True)
-        if connection.is_bad:
-            console().print(f"{'':<20} {connection.advice}", markup=False, soft_wrap=True)
-    if any(connection.is_bad for connection in connections):
-        sys.exit(1)
 
 
 @click.command()

@@ -160,10 +160,10 @@ def _list_events(words: tuple[str, ...]) -> None:
 
 def _require_answer(venue: Addresses, world: World) -> None:
     """Raise `ConfigError` if the live venue does not answer. This fails at once; a later request would fail only after all retries."""
-    from bellwether.doctor.installation import try_kalshi
+    from bellwether.doctor.connections import try_kalshi
 
-    if world is World.LIVE and (connection := asyncio.run(try_kalshi(venue.kalshi))).is_bad:
-        raise ConfigError(f"{connection.name}: {connection.found}; {connection.advice}")
+    if world is World.LIVE and (answer := asyncio.run(try_kalshi(venue.kalshi))).status != "ok":
+        raise ConfigError(f"{answer.check}: {answer.found}; {answer.advice}")
 
 
 def _require_new(root: Path, name: str) -> None:

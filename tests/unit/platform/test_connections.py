@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from bellwether import deployment, doctor
+from bellwether.doctor import connections, deployment
+from bellwether.doctor.connections import KALSHI_KEY_PATH, PROVIDERS, Provider, try_connections, try_kalshi_key, try_provider
 from bellwether.doctor.deployment import Finding, missing_settings
-from bellwether.doctor.installation import KALSHI_KEY_PATH, PROVIDERS, Connection, Provider, try_connections, try_kalshi_key, try_provider
 from bellwether.settings import Fleet, Settings, World, settings
 from bellwether.venues.kalshi.stream.signing import Credentials
 from cli.main import main
@@ -42,7 +42,7 @@ def server() -> Iterator[ScriptedServer]:
         yield found
 
 
-def tried(provider: Provider, **environment: str) -> Connection:
+def tried(provider: Provider, **environment: str) -> Finding:
     return asyncio.run(try_provider(provider, environment))
 
 
@@ -71,7 +71,7 @@ def test_the_key_of_each_provider_is_tried_with_one_call_and_a_wrong_one_is_not_
         assert KEY not in request.path
         assert request.headers[provider.header.lower()] == provider.scheme + KEY
         found = tried(provider, **{provider.variables[0]: wrong, provider.base_variables[1]: server.url})
-        assert (found.status, "HTTP 401" in found.found, provider.variables[0] in found.advice) == ("refused", True, True)
+        assert (found.status, "HTTP 401" in found.found, provider.variables[0] in found.advice) == ("bad", True, True)
         assert not parts_of(wrong) & parts_of(str(asdict(found)))
     google = next(provider for provider in PROVIDERS if provider.name == "Google")
     assert tried(google, GOOGLE_API_KEY=KEY, GEMINI_API_BASE=server.url).status == "ok", "the second name of the key"
@@ -80,21 +80,21 @@ def test_the_key_of_each_provider_is_tried_with_one_call_and_a_wrong_one_is_not_
 def test_keys_that_are_not_set_or_cannot_be_sent_are_named(server: ScriptedServer) -> None:
     for value in ({}, {"OPENAI_API_KEY": "  "}):
         found = tried(OPENAI, **value)
-        assert (found.status, found.is_bad, found.milliseconds) == ("not set", False, None)
+        assert found.status == "note"
     for key in ("sk-one two", "sk-line\nbreak", "sk-cyrillic-ключ"):
         found = tried(OPENAI, OPENAI_API_KEY=key, OPENAI_API_BASE=server.url)
-        assert (found.status, server.seen) == ("refused", [])
+        assert (found.status, server.seen) == ("bad", [])
         assert not parts_of(key[3:]) & parts_of(str(asdict(found)))
 
 
 ANSWERS: dict[str, tuple[list[Answer], str, int]] = {
-    "400": ([Answer(400)], "refused", 1),
-    "402": ([Answer(402)], "refused", 1),
-    "429": ([Answer(429)], "refused", 1),
-    "302": ([Answer(302, location="https://elsewhere.example/")], "unreachable", 1),
-    "404": ([Answer(404)], "unreachable", 1),
-    "a web page": ([Answer(body=b"<html>log in</html>", media="text/html")], "unreachable", 1),
-    "503 for ever": ([Answer(503)], "unreachable", 2),
+    "400": ([Answer(400)], "bad", 1),
+    "402": ([Answer(402)], "bad", 1),
+    "429": ([Answer(429)], "bad", 1),
+    "302": ([Answer(302, location="https://elsewhere.example/")], "bad", 1),
+    "404": ([Answer(404)], "bad", 1),
+    "a web page": ([Answer(body=b"<html>log in</html>", media="text/html")], "bad", 1),
+    "503 for ever": ([Answer(503)], "bad", 2),
     "503 once": ([Answer(503), Answer()], "ok", 2),
 }
 
@@ -104,19 +104,18 @@ def test_an_answer_is_sorted_by_what_it_says_of_the_key(answers: list[Answer], s
     server.answers = list(answers)
     found = tried(OPENAI, OPENAI_API_KEY=KEY, OPENAI_API_BASE=server.url)
     assert (found.status, len(server.seen)) == (status, calls)
-    assert found.is_bad == (status != "ok")
 
 
 def test_an_address_that_does_not_answer_or_never_ends_is_unreachable(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for address in (DEAD, "localhost/v1", "http://[", "https://user:hidden@127.0.0.1:9/v1"):
         found = tried(OPENAI, OPENAI_API_KEY=KEY, OPENAI_API_BASE=address)
-        assert (found.status, "OPENAI_API_BASE" in found.advice) == ("unreachable", True)
+        assert (found.status, "OPENAI_API_BASE" in found.advice) == ("bad", True)
         assert "hidden" not in str(asdict(found))
         assert not parts_of(KEY) & parts_of(str(asdict(found)))
-    monkeypatch.setattr(doctor, "WHOLE_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "WHOLE_SECONDS", 0.3)
     server.answers = [Answer(drips=True)]
     found = tried(OPENAI, OPENAI_API_KEY=KEY, OPENAI_API_BASE=server.url)
-    assert (found.status, found.found) == ("unreachable", "no answer within 0.3 seconds")
+    assert (found.status, found.found) == ("bad", "no answer within 0.3 seconds")
 
 
 def test_a_key_of_kalshi_is_tried_with_a_signed_call(server: ScriptedServer) -> None:
@@ -124,7 +123,7 @@ def test_a_key_of_kalshi_is_tried_with_a_signed_call(server: ScriptedServer) -> 
     server.answers = [Answer(), Answer(401, b'{"error": {"code": "authentication_error", "details": "5f0c7d9e-id has expired"}}')]
     assert asyncio.run(try_kalshi_key(f"{server.url}/trade-api/v2", credentials)).status == "ok"
     refused = asyncio.run(try_kalshi_key(f"{server.url}/trade-api/v2/", credentials))
-    assert refused.status == "refused"
+    assert refused.status == "bad"
     assert credentials.key_id not in str(asdict(refused))
     for request in server.seen:
         assert (request.method, request.path) == ("GET", f"/trade-api/v2{KALSHI_KEY_PATH}")
@@ -139,15 +138,15 @@ def doctor_live(monkeypatch: pytest.MonkeyPatch, *arguments: str, **environment:
 
 
 def test_in_the_sandbox_everything_answers_and_a_failing_setting_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "PHASE_SECONDS", 120.0)
-    monkeypatch.setattr(doctor, "WHOLE_SECONDS", 120.0)
+    monkeypatch.setattr(connections, "PHASE_SECONDS", 120.0)
+    monkeypatch.setattr(connections, "WHOLE_SECONDS", 120.0)
     result = doctor_live(monkeypatch, BELLWETHER_WORLD="sandbox")
-    statuses = {line[21:].partition(":")[0]: line[:11].strip() for line in result.output.splitlines()}
+    statuses = {line[5:].partition(":")[0]: line[:4].strip() for line in result.output.splitlines()}
     assert result.exit_code == 0
     assert {statuses[name] for name in ("Kalshi REST", "Polymarket Gamma", "Polymarket CLOB")} == {"ok"}
-    assert {name for name, status in statuses.items() if status == "not set"} == {provider.name for provider in PROVIDERS}
+    assert {name for name, status in statuses.items() if status == "note"} == {provider.name for provider in PROVIDERS}
     result = doctor_live(monkeypatch, BELLWETHER_WORLD="sandbox", OPENAI_API_KEY=KEY, OPENAI_API_BASE=DEAD)
-    assert (result.exit_code, "unreachable" in result.output, "OPENAI_API_BASE" in result.output) == (1, True, True)
+    assert (result.exit_code, "bad " in result.output, "OPENAI_API_BASE" in result.output) == (1, True, True)
     assert not parts_of(KEY) & parts_of(result.output)
 
 
@@ -159,9 +158,9 @@ def test_a_live_world_without_a_network_or_with_a_broken_key_is_reported(monkeyp
     if pem is not None:
         monkeypatch.setenv("KALSHI_API_KEY_ID", "5f0c7d9e-id")
         monkeypatch.setenv("KALSHI_PRIVATE_KEY", pem)
-    found = {one.name: one for one in try_connections(nowhere)}
-    assert {found[name].status for name in ("Kalshi REST", "Polymarket Gamma", "Polymarket CLOB")} == {"unreachable"}
-    assert {found[name].status for name in ("Kalshi WebSocket", "Kalshi key")} == {"not set" if pem is None else "refused"}
+    found = {one.check: one for one in try_connections(nowhere)}
+    assert {found[name].status for name in ("Kalshi REST", "Polymarket Gamma", "Polymarket CLOB")} == {"bad"}
+    assert {found[name].status for name in ("Kalshi WebSocket", "Kalshi key")} == {"note" if pem is None else "bad"}
     assert "c2VjcmV0" not in str(found) and "no key at all" not in str(found)
 
 
