@@ -61,12 +61,11 @@ def leaderboard_table(release: str, lines: pl.DataFrame) -> Group:
     """Format a leaderboard as a table 80 characters wide: the leading columns of the site's. lines: of `sql/site/leaderboard.sql`."""
     table = leaderboard(release, lines)
     assert isinstance(table, PageTable)  # a published release has forecasters
-    explained = (
-        f"{max(lines['n_questions'])} questions. Brier score: lower is better. Forecasters that share a letter do not differ\n"
-        "significantly. Gain: 1 - Brier score / that of the market's price at the same\n"
-        "time; missing below three clusters with a price. –: not ranked, as too few\n"
-        "questions count." + _interval_note(lines) + _exclusion_note(lines)
+    meaning = (
+        f"{max(lines['n_questions'])} questions. Brier score: lower is better. Forecasters that share a letter do not differ significantly. Gain: 1 - "
+        "Brier score / that of the market's price at the same time; missing below three clusters with a price. –: not ranked, as too few questions count."
     )
+    explained = "\n".join(wrap(meaning, 80)) + _interval_note(lines) + _exclusion_note(lines)
     return Group(text_table(table), Text(f"\n{explained}", style="dim"))
 
 
