@@ -19,7 +19,7 @@ from bellwether.questions.question_text import QuestionText, read_question
 
 #: Minimum similarity of texts that are compared at all, and of siblings: with a common name and a common word besides, without one, and with other
 #: numbers or deadlines.
-_COMPARED, _SIMILAR, _NO_COMMON_WORD, _OTHER_THRESHOLD = 0.36, 0.36, 0.5, 0.55
+_COMPARED, _SIMILAR, _NO_COMMON_WORD, _OTHER_THRESHOLD = 0.38, 0.38, 0.5, 0.55
 #: Minimum weight of the words of a question that a bundle contains, as a share.
 _CONTAINED = 0.8
 #: Maximum weight, relative to the common names, of names that both questions have alone.
@@ -30,7 +30,7 @@ _WORDS_OF_BOTH, _NAMES_OF_ONE, _NAMES_ADDED = 1.3, 0.6, 3
 #: Similarity from which texts differ by a few words alone, and the maximum weight of these, with and without a common name.
 _NEARLY_SAME, _OTHER_WORD, _OTHER_WORD_ALONE = 0.75, 9, 7
 #: Number of similar texts from which a question is of a template.
-_TEMPLATE = 6
+_TEMPLATE = 4
 #: Number of texts that are compared with all others at once.
 _BLOCK = 500
 
