@@ -17,9 +17,9 @@ from scipy import sparse
 
 from bellwether.questions.question_text import QuestionText, read_question
 
-#: Minimum similarity of texts that are compared at all, and of siblings: with a common name and a common word besides, without one, and with other
-#: numbers or deadlines.
-_COMPARED, _SIMILAR, _NO_COMMON_WORD, _OTHER_THRESHOLD = 0.38, 0.38, 0.5, 0.55
+#: Minimum similarity of texts that are compared at all, and of siblings: with a common name and a common word besides, with two common names alone,
+#: with fewer, and with other numbers or deadlines.
+_COMPARED, _SIMILAR, _NO_COMMON_WORD, _NO_COMMON_NAMES, _OTHER_THRESHOLD = 0.38, 0.38, 0.5, 0.6, 0.55
 #: Minimum weight of the words of a question that a bundle contains, as a share.
 _CONTAINED = 0.8
 #: Maximum weight, relative to the common names, of names that both questions have alone.
@@ -143,7 +143,9 @@ def _relate(first: QuestionText, second: QuestionText, weights: WordWeights, sim
     has_other_word = similarity >= _NEARLY_SAME and min(words) > (_OTHER_WORD if common else _OTHER_WORD_ALONE)
     if has_other_names or has_other_word:
         return None
-    needed = _SIMILAR if common and _shares_predicate(first, second) else _NO_COMMON_WORD
+    needed = _NO_COMMON_WORD if max(map(len, matched)) > 1 else _NO_COMMON_NAMES
+    if common and _shares_predicate(first, second):
+        needed = _SIMILAR
     if not is_template:
         common += weights.total(first.predicate & second.predicate)
     if common and min(words) > _WORDS_OF_BOTH * common:
