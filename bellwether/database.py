@@ -185,7 +185,7 @@ class Database:
         A missing file counts as an empty database and is not created.
         """
         if self._is_absent():
-            with sa.create_engine("sqlite://").connect() as connection:
+            with sa.create_engine("sqlite://", poolclass=sa.NullPool).connect() as connection:
                 self.schema.metadata.create_all(connection)
                 return work(Transaction(connection, self._clock))
         self.open()
