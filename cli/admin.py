@@ -144,7 +144,7 @@ def _verify_files() -> None:
 
 def _rebuild_catalog(backup: Path | None, adopt: tuple[str, ...]) -> None:
     """Rebuild the catalog from the published warehouse, or from a backup, unless it exists, adopt files, and print the uncommitted ones."""
-    from bellwether.backup.backup import CATALOG
+    from bellwether.backup import CATALOG
     from bellwether.lake import Lake, recovery
 
     config = settings()
@@ -204,9 +204,8 @@ def backup(folder: Path) -> None:
     A backup has lake, journal, registry, submissions, recordings, episodes and trajectories; other commands may run meanwhile.
     Reports, datasets, site and warehouse are left out: they can be rebuilt.
     """
-    from bellwether.backup.backup import backup as back_up
-    from bellwether.backup.backup import prune
-    from bellwether.backup.manifest import BackupManifest
+    from bellwether.backup import BackupManifest, prune
+    from bellwether.backup import backup as back_up
 
     config = settings()
     created = back_up(config, folder, at=datetime.now(UTC))
@@ -224,9 +223,8 @@ def restore(folder: Path) -> None:
 
     Checksums are verified before anything is written. After an interruption, remove the home and restore again.
     """
-    from bellwether.backup.manifest import BackupManifest
-    from bellwether.backup.restore import REGISTRY, registry_path
-    from bellwether.backup.restore import restore as restored
+    from bellwether.backup import REGISTRY, BackupManifest, registry_path
+    from bellwether.backup import restore as restored
 
     config = settings()
     manifest: BackupManifest = restored(config, folder)

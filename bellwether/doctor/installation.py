@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from bellwether.arena.lineup import require_registered
-from bellwether.backup.backup import journal_path
+from bellwether.backup import journal_path
 from bellwether.database import verify_file
 from bellwether.doctor.connections import try_gamma, try_kalshi
 from bellwether.doctor.deployment import Finding, deployment

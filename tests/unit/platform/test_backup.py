@@ -15,9 +15,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from bellwether.backup import backup, restore, select_expired
-from bellwether.backup.backup import prune
-from bellwether.backup.manifest import FILE, FORMAT, backup_name, backup_time
+from bellwether.backup import FILE, FORMAT, backup, backup_name, backup_time, prune, restore, select_expired
 from bellwether.doctor.deployment import deployment
 from bellwether.doctor.installation import _database_files, _paths, _warehouse
 from bellwether.errors import BellwetherError, ConfigError, LakeError
