@@ -22,8 +22,7 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.files import locked
 from bellwether.lake import parquet, partitions
 from bellwether.lake.catalog import Catalog, Manifest
-from bellwether.lake.checksums import describe_repair, find_damage, require_intact
-from bellwether.lake.local_copies import Copies
+from bellwether.lake.checksums import Copies, describe_repair, find_damage, require_intact
 from bellwether.lake.partitions import Partition
 from bellwether.lake.slices import Slice
 from bellwether.lake.storage import TEMPORARY, StorageEntry, VacuumResult, open_storage, require_grace_period

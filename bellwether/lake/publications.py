@@ -19,7 +19,7 @@ from pathlib import Path
 from bellwether.errors import BellwetherError, LakeError
 from bellwether.files import checksum, replace_version, sync, try_lock, version
 from bellwether.lake import build
-from bellwether.lake.local_copies import Copies
+from bellwether.lake.checksums import Copies
 from bellwether.lake.storage import TEMPORARY, S3Store, writing
 from bellwether.places import place
 from bellwether.settings import settings

@@ -10,8 +10,7 @@ import polars as pl
 from bellwether.errors import LakeError
 from bellwether.lake import parquet
 from bellwether.lake.catalog import Manifest
-from bellwether.lake.checksums import find_damage, require_intact
-from bellwether.lake.local_copies import Copies
+from bellwether.lake.checksums import Copies, find_damage, require_intact
 from bellwether.lake.partitions import Partition
 from bellwether.tables import Table
 

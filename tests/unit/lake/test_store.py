@@ -14,8 +14,8 @@ import pytest
 from bellwether import places
 from bellwether.errors import LakeError
 from bellwether.lake import Lake, warehouse
+from bellwether.lake.checksums import Copies
 from bellwether.lake.duckdb_connection import find_httpfs
-from bellwether.lake.local_copies import Copies
 from bellwether.lake.recovery import verify
 from bellwether.lake.sql import evaluate
 from tests.s3_server import SLOW_DOWN, Answer, S3Server, lose_answer, truncate_body
