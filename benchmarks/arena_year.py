@@ -37,8 +37,7 @@ from bellwether.models.client import Limits, ModelClient
 from bellwether.models.keys import endpoints
 from bellwether.settings import Settings
 from bellwether.tables import table
-from bellwether.venues.http.client import RateLimit
-from bellwether.venues.polymarket.client import ClobClient, GammaClient
+from bellwether.venues.http.client import ClobClient, GammaClient, RateLimit
 from bellwether.worlds import addresses
 
 #: The first week, when the sandbox has had its markets for a while.

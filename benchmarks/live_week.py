@@ -25,11 +25,9 @@ from assets.raw.assets import KALSHI_TABLES, POLYMARKET_TABLES, select_rows
 from bellwether.lake import Lake
 from bellwether.tables import table
 from bellwether.venues.day import PullPlan, pull_day
-from bellwether.venues.http.client import RateLimit
+from bellwether.venues.http.client import ClobClient, GammaClient, KalshiClient, RateLimit
 from bellwether.venues.http.pages import PageStore
-from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.pull import KalshiDay
-from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull import PolymarketDay
 from benchmarks._live_venue import VenueClient, VenueServer, serve_apart
 from resources.io_manager import Unchanged

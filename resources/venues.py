@@ -24,9 +24,7 @@ from bellwether.worlds import Addresses, addresses
 # HTTP clients are imported where they connect: loading the definitions does not need them.
 if TYPE_CHECKING:
     from bellwether.journal.limits import SharedLimits
-    from bellwether.venues.http.client import RateLimit
-    from bellwether.venues.kalshi.client import KalshiClient
-    from bellwether.venues.polymarket.client import ClobClient, GammaClient
+    from bellwether.venues.http.client import ClobClient, GammaClient, KalshiClient, RateLimit
 
 T = TypeVar("T")
 
@@ -170,8 +168,7 @@ class KalshiVenue(VenueResource):
     @asynccontextmanager
     async def clients(self) -> AsyncIterator["tuple[KalshiClient]"]:
         """Open the client of Kalshi's REST interface."""
-        from bellwether.venues.http.client import RateLimit
-        from bellwether.venues.kalshi.client import KalshiClient
+        from bellwether.venues.http.client import KalshiClient, RateLimit
 
         limits = RateLimit(tokens_per_second=self.tokens_per_second, shared=self.shared if self.world.is_live else None)
         with self.world.addresses(served=False) as venues:
@@ -189,7 +186,7 @@ class PolymarketVenue(VenueResource):
     @asynccontextmanager
     async def clients(self) -> AsyncIterator["tuple[GammaClient, ClobClient]"]:
         """Open the clients of Gamma and CLOB."""
-        from bellwether.venues.polymarket.client import ClobClient, GammaClient
+        from bellwether.venues.http.client import ClobClient, GammaClient
 
         with self.world.addresses(served=False) as venues:
             gamma = GammaClient(venues.gamma, limits=self._limits(GammaClient), transport=venues.transport)

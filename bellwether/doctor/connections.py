@@ -17,14 +17,12 @@ from bellwether.doctor.deployment import Finding
 from bellwether.errors import BellwetherError, ConfigError, VenueError
 from bellwether.models.providers import PROVIDERS, SANDBOX, Provider, is_well_formed, set_variable
 from bellwether.settings import Settings, World
-from bellwether.venues.http.client import HttpClient, RateLimit
+from bellwether.venues.http.client import ClobClient, GammaClient, HttpClient, KalshiClient, RateLimit
 from bellwether.venues.http.page import VenueCall
 from bellwether.venues.http.retry import RetryPolicy, TransientFailure
-from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import open_socket
 from bellwether.venues.kalshi.stream.signing import KEY_ID, KEY_PATH, KEY_TEXT, Credentials, build_headers
 from bellwether.venues.polymarket import routes
-from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.worlds import Addresses, addresses
 
 #: Seconds for each phase of a call, and for a call as a whole with its one repetition.

@@ -19,9 +19,8 @@ from bellwether.errors import ConfigError
 from bellwether.recordings.exchange_times import to_nanoseconds
 from bellwether.recordings.recorder import Recorder, StreamStart
 from bellwether.recordings.recording import Recording, RecordingRequest, check_name, watch_frame
-from bellwether.venues.http.client import RateLimit
+from bellwether.venues.http.client import KalshiClient, RateLimit
 from bellwether.venues.kalshi import routes, snapshots
-from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import KalshiStream
 from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, Frame
 from bellwether.venues.kalshi.stream.polling import KalshiPolling, find_over_markets

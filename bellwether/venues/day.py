@@ -4,7 +4,7 @@ A step is a named group of a pull's requests. A reject is an invalid or missing 
 one. A pull's note is the JSON object stored when it finishes. The base of a pull is the finished pull whose pages it extends.
 
 A day is pulled once, after it is over. Markets that were open then, and markets with curable rejects, are requested again by pulls that are
-based on the first. What differs between venues are the tables, requests and parsers of a `VenueDay`.
+based on the first. A record's key has its place in the pull and the columns by which records are compared. What differs between venues are the tables, requests and parsers of a `VenueDay`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.paging import Listing
 from bellwether.venues.http.puller import Progress, Puller, run_pull
-from bellwether.venues.records import RecordType, build_keys, key_schema, select_records
 from bellwether.venues.wire.rejects import (
     HOLE,
     NOT_LISTED,
     PATIENCE,
     Origin,
     ParsedRecords,
+    RecordType,
     RejectReason,
+    repeat_value,
     select_curable,
 )
 
@@ -49,6 +50,33 @@ NAMED, FOLLOWED = "named", "followed"
 _BYTES_AT_ONCE = 2**20
 #: Maximum rows of a day's parsed pages that stay in memory, so that a small day is parsed once.
 _FEW_ROWS = 500
+
+
+#: Place of a record in the pull: number of its source, page, and position on the page.
+_PLACE = {"listing": pl.UInt8(), "page": pl.Int32(), "ordinal": pl.Int32()}
+
+
+def key_schema(table: Table, columns: Sequence[str]) -> pl.Schema:
+    """Return the schema of keys with some columns of a table."""
+    return pl.Schema({**_PLACE, **{name: table.schema[name] for name in columns}})
+
+
+def build_keys(parsed: ParsedRecords, listing: int, schema: pl.Schema) -> pl.DataFrame:
+    """Build the keys of a page's markets for `select_records`. listing: number of the source of the page."""
+    places = [
+        pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32()),
+        repeat_value(listing, pl.UInt8(), parsed.rows.height).alias("listing"),
+    ]
+    return parsed.rows.hstack(places)[schema.names()]
+
+
+def select_records(keys: pl.DataFrame, column: str, rank: Sequence[tuple[str | pl.Expr, bool]]) -> pl.DataFrame:
+    """Return the key of the chosen record of each market.
+
+    column: id of the market. rank: columns by which records are sorted, the first counts, and whether they descend.
+    """
+    names, descending = zip(*rank, strict=True)
+    return keys.sort(*names, descending=descending, nulls_last=True).unique(column, keep="first", maintain_order=True)
 
 
 @dataclass(frozen=True, slots=True)

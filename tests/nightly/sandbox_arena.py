@@ -17,9 +17,7 @@ from bellwether.journal.journal import Journal
 from bellwether.models.client import ModelClient
 from bellwether.models.keys import endpoints
 from bellwether.settings import Settings
-from bellwether.venues.http.client import RateLimit
-from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.polymarket.client import ClobClient, GammaClient
+from bellwether.venues.http.client import ClobClient, GammaClient, KalshiClient, RateLimit
 from bellwether.worlds import addresses
 from tests.unit.arena.weeks import Arena, CountingClient
 

@@ -35,7 +35,7 @@ from bellwether.units import SharePrice
 from bellwether.venues.kalshi import snapshots
 
 if TYPE_CHECKING:
-    from bellwether.venues.kalshi.client import KalshiClient
+    from bellwether.venues.http.client import KalshiClient
 
 #: Maximum age of the last price of a held market.
 _LAST = timedelta(days=14)

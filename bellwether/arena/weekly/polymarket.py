@@ -34,7 +34,7 @@ from bellwether.units import MicroShares, SharePrice
 from bellwether.venues.polymarket import snapshots
 
 if TYPE_CHECKING:
-    from bellwether.venues.polymarket.client import ClobClient, GammaClient
+    from bellwether.venues.http.client import ClobClient, GammaClient
 
 #: Time before the decision from which past prices of a reconstructed universe are requested.
 _PRICED = timedelta(days=1)

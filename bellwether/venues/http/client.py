@@ -1,4 +1,4 @@
-"""HTTP client of a venue, with rate limits, bounded retries, a connection pool and request statistics."""
+"""HTTP clients of the venues' interfaces, with rate limits, bounded retries, a connection pool and request statistics."""
 
 from __future__ import annotations
 
@@ -287,3 +287,29 @@ class HttpClient:
     async def pause(self, number: int) -> None:
         """Wait for the jittered back-off that follows `number` failures in a row."""
         await self._sleep(self._retry.draw(number, self._rng))
+
+
+class KalshiClient(HttpClient):
+    """Client of Kalshi's public market data; `base_url` ends with /trade-api/v2."""
+
+    name = "Kalshi"
+    setting = "kalshi_url"
+
+
+class GammaClient(HttpClient):
+    """Client of Polymarket's Gamma interface."""
+
+    name = "Polymarket's Gamma interface"
+    setting = "gamma_url"
+    #: The documented 300 calls of /markets in 10 s, with some to spare; other routes allow more.
+    usual_limits: ClassVar[RateLimit] = RateLimit(tokens_per_second=25, tokens_per_read=1, bucket_seconds=1)
+
+
+class ClobClient(HttpClient):
+    """Client of Polymarket's CLOB interface. Its POST calls only read, and are retried like all other calls."""
+
+    name = "Polymarket's CLOB interface"
+    setting = "clob_url"
+    lists = True
+    #: The documented 500 calls of /books in 10 s, with some to spare; other routes allow more.
+    usual_limits: ClassVar[RateLimit] = RateLimit(tokens_per_second=40, tokens_per_read=1, bucket_seconds=2)

@@ -31,8 +31,6 @@ from bellwether.venues.http.page import VenuePage
 DONE = "done.json"
 #: Bytes and seconds for which pages wait in memory to be written together; a process that is killed loses these.
 _FILE_BYTES, _WAIT = 4 * 2**20, 5.0
-#: Maximum bytes of a pull's pages that stay in memory after they were stored, so that a small day is not read back.
-CACHED_BYTES = 2**20
 
 Note = Mapping[str, Any]
 Place = tuple[str, int]
@@ -107,9 +105,7 @@ class StoredPull:
         self.storage, self.folder, self.note, self.base = storage, folder, note, base
         self._files = sorted(files)
         self._unwritten: Pages = {}
-        self._cached: Pages = {}
         self._bytes, self._since = 0, 0.0
-        self._cached_bytes = 0
         # The note has the file of each page; without it, later files replace pages of earlier ones.
         self._places: dict[Place, str] = {}
         for step, numbers in note["pages"].items() if note else ():
@@ -125,7 +121,7 @@ class StoredPull:
     def find(self, step: str, ordinal: int) -> VenuePage | None:
         """Return a stored page; None if it is missing or damaged."""
         place = (step, ordinal)
-        page = self._unwritten.get(place) or self._cached.get(place)
+        page = self._unwritten.get(place)
         if page is None and place in self._places:
             page = self._read(self._places[place]).get(place)
         # A copy, because the JSON of a page takes several times its bytes.
@@ -166,8 +162,6 @@ class StoredPull:
         self.storage.put(name, _dump(self._unwritten))
         self._files.append(name)
         self._places.update(dict.fromkeys(self._unwritten, name))
-        self._cached_bytes += self._bytes
-        self._cached = self._cached | self._unwritten if self._cached_bytes <= CACHED_BYTES else {}
         release_memory(self._bytes)
         self._unwritten, self._bytes = {}, 0
 

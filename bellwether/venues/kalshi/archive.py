@@ -14,13 +14,13 @@ import polars as pl
 
 from bellwether.errors import LakeError, VenueError
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_REJECTS
+from bellwether.venues.day import build_keys, key_schema, select_records
+from bellwether.venues.http.client import KalshiClient
 from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.puller import Progress, Puller, run_pull
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.wire import parse_markets
-from bellwether.venues.records import build_keys, key_schema, select_records
 from bellwether.venues.wire.rejects import ParsedRecords, Quarantine
 from bellwether.venues.wire.times import parse_instant
 

@@ -21,6 +21,7 @@ from bellwether.tables.raw import (
     KALSHI_SERIES,
 )
 from bellwether.venues.day import FOLLOWED, NAMED, Markets, PullPlan, VenueDay
+from bellwether.venues.http.client import KalshiClient
 from bellwether.venues.http.page import VenueCall, VenuePage, split_batches
 from bellwether.venues.http.pages import PageStore, StoredPull
 from bellwether.venues.http.paging import Listing
@@ -28,11 +29,9 @@ from bellwether.venues.http.puller import Progress, Puller, run_pull
 from bellwether.venues.http.retry import parse_error_text
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.archive import find_covering_archive, parse_cutoff, rank_records
-from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.routes import MOST_CANDLES, MOST_TICKERS
 from bellwether.venues.kalshi.wire import parse_candles, parse_events, parse_markets, parse_series
-from bellwether.venues.records import RecordType
-from bellwether.venues.wire.rejects import ParsedRecords
+from bellwether.venues.wire.rejects import ParsedRecords, RecordType
 
 _NOT_FOUND = 404
 _PAID_OUT = "finalized"

@@ -15,9 +15,9 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.venues.http.client import ClobClient, GammaClient
 from bellwether.venues.http.page import VenuePage, split_batches
 from bellwether.venues.polymarket import routes
-from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.clob_wire import parse_winners
 from bellwether.venues.polymarket.routes import COARSE_MINUTES, FINE_MINUTES, MOST_DAYS, UNKNOWN
 from bellwether.venues.polymarket.wire import ID, PRICE_PLACES, USDC_PLACES, normalize_condition, parse_markets, to_plain_decimal

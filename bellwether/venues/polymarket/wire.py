@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -117,13 +117,6 @@ def extract_texts(value: Any, field: str) -> Any:
     return [item[field] for item in value if item.get(field)]
 
 
-def rename_columns(columns: WireColumns, shape: ObjectShape, names: Mapping[str, str]) -> Typed:
-    """Return the typed columns of `shape`, renamed. names: column of the table -> field; other fields keep their names."""
-    typed = columns.typed(shape)
-    fields = {field: column for column, field in names.items()}
-    return {fields.get(field, field): series for field, series in typed.items()}
-
-
 def parse_price_lists(columns: WireColumns, field: str, texts: pl.Series) -> pl.Series:
     """Parse lists of decimal texts into lists of prices in [0, 1]; invalid lists are noted as problems of `field`."""
     fits = texts.list.eval(pl.element().str.contains(PRICE.pattern)).list.all()
@@ -203,11 +196,15 @@ MARKET = ObjectShape(
         "makerBaseFee": BASIS_POINTS,
     },
     flags=("negRisk", "closed", "active", "archived", "acceptingOrders", "feesEnabled"),
+    names=NAMES,
 )
-FEES = ObjectShape(tickers=(), decimals={"rate": RATIO, "exponent": RATIO, "rebateRate": RATIO}, flags=("takerOnly",))
 FEE_NAMES = {"fee_rate": "rate", "fee_exponent": "exponent", "rebate_rate": "rebateRate", "taker_only": "takerOnly"}
-EVENT = ObjectShape(tickers=(), texts=("id", "slug", "title", "seriesSlug"))
-EVENT_NAMES = {"event_id": "id", "event_slug": "slug", "event_title": "title", "series_slug": "seriesSlug"}
+FEES = ObjectShape(tickers=(), decimals={"rate": RATIO, "exponent": RATIO, "rebateRate": RATIO}, flags=("takerOnly",), names=FEE_NAMES)
+EVENT = ObjectShape(
+    tickers=(),
+    texts=("id", "slug", "title", "seriesSlug"),
+    names={"event_id": "id", "event_slug": "slug", "event_title": "title", "series_slug": "seriesSlug"},
+)
 
 #: A market that closed this long before its scheduled end belongs to the day on which it closed.
 DISTANT = timedelta(days=45)
@@ -276,11 +273,11 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close
         **dict.fromkeys(MARKET.times.values(), format_time),
     )
     columns = WireColumns(records, problems)
-    typed = rename_columns(columns, MARKET, NAMES)
+    typed = columns.typed(MARKET)
     by_field = [typed.pop(field) for field in TRADING_IDS.values()]
     typed["token_ids"] = by_field[0].zip_with(by_field[0].list.len() > 0, by_field[1])
     typed["outcome_prices"] = parse_price_lists(columns, "outcomePrices", typed["outcome_prices"])
-    typed |= rename_columns(columns.part("feeSchedule"), FEES, FEE_NAMES) | rename_columns(columns.part("event"), EVENT, EVENT_NAMES)
+    typed |= columns.part("feeSchedule").typed(FEES) | columns.part("event").typed(EVENT)
     end, closed = typed["end_time"], typed["closed_at"]
     named = pl.repeat(True, len(end), eager=True) if by_close is None else typed["market_id"].is_in(list(by_close))
     is_off = named & closed.is_not_null() & (end.is_null() | (end > closed + DISTANT))
@@ -336,7 +333,6 @@ def _tokens(typed: Typed) -> Typed:
     return frame.to_dict()
 
 
-_EVENT_COLUMNS = {"event_id": "id", "neg_risk": "negRisk"}
 GAMMA_EVENT = ObjectShape(
     tickers=("id",),
     texts=("slug", "ticker", "title", "description", "category", "series_id", "series_slug", "series_title"),
@@ -350,6 +346,7 @@ GAMMA_EVENT = ObjectShape(
     },
     decimals={"volume": AMOUNT, "liquidity": AMOUNT},
     flags=("negRisk", "closed", "active", "archived"),
+    names={"event_id": "id", "neg_risk": "negRisk"},
 )
 
 
@@ -373,7 +370,7 @@ def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed
     records = [_event_record(record) if record else record for record in to_records(objects, problems)]
     times = dict.fromkeys(GAMMA_EVENT.times.values(), format_time)
     columns = WireColumns(prepare_records(records, volume=amount, liquidity=amount, **times), problems)
-    typed = rename_columns(columns, GAMMA_EVENT, _EVENT_COLUMNS)
+    typed = columns.typed(GAMMA_EVENT)
     columns.note_where(~typed["event_id"].str.contains(ID), "id", "not a number in text")
     bodies = [{name: value for name, value in item.items() if name != "markets"} if type(item) is dict else item for item in objects]
     frame = pl.DataFrame({**typed, "day": repeat_value(day, pl.Date(), len(objects)), "body": columns.bodies(bodies)})

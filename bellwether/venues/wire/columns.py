@@ -57,7 +57,7 @@ class ObjectShape:
 
     tickers: required ids that may be elements of a comma-separated list. texts: verbatim text. text_lists: lists of texts, empty for null.
     times: column -> field with an RFC 3339 time. decimals: field (without suffix) -> rule. flags: booleans. numbers: JSON numbers, stored as
-    Float64. objects: any value, stored as JSON text.
+    Float64. objects: any value, stored as JSON text. names: column -> field of columns with another name than their field.
     """
 
     tickers: tuple[str, ...]
@@ -68,6 +68,7 @@ class ObjectShape:
     flags: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 class RejectReasons(dict[int, RejectReason]):
@@ -136,7 +137,9 @@ class WireColumns:
         }
         typed |= {name: self._text(name) for name in shape.texts} | {name: self._text_list(name) for name in shape.text_lists}
         typed |= {name: self._flag(name) for name in shape.flags} | {name: self._number(name) for name in shape.numbers}
-        return typed | {name: _to_json(name, self.values(name)) for name in shape.objects}
+        typed |= {name: _to_json(name, self.values(name)) for name in shape.objects}
+        columns = {name: column for column, name in shape.names.items()}
+        return {columns.get(name, name): series for name, series in typed.items()}
 
     def epoch(self, name: str) -> pl.Series:
         """Convert a field with whole seconds since 1970 to times; a record without it has a problem."""

@@ -6,10 +6,12 @@ value appears.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -121,6 +123,30 @@ class Quarantine:
         rows = keep_rows(frame, dropped).with_columns(origin)[self.table.names]
         days = {index: frame["day"][index] for index in problems} if "day" in frame.columns else {}
         return ParsedRecords(rows, ordinals, self.rows(objects, problems, days))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """Kind of records, such as markets, that one raw table has. field: name of their identifier in the response. column: its name in the
+    table.
+    """
+
+    table: Table
+    field: str
+    column: str
+
+    def quarantine(self, day: date, origin: Origin) -> Quarantine:
+        """Create the quarantine that converts invalid records of a page to rejects."""
+        return Quarantine(self.table, self.field, day, origin)
+
+    def reject_missing(self, day: date, requested: Mapping[str, Origin], missing: Iterable[str], reason: str) -> Iterator[pl.DataFrame]:
+        """Yield rejects for the `missing` records, which the venue did not return. requested: by record, the page of the last call that
+        named it.
+        """
+        places = sorted((requested[name].page, name) for name in missing)
+        for _, group in groupby(places, key=itemgetter(0)):
+            names = [name for _, name in group]
+            yield self.quarantine(day, requested[names[0]]).reject_missing(names, reason)
 
 
 def select_curable(rejects: pl.DataFrame) -> pl.DataFrame:

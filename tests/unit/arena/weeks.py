@@ -33,8 +33,7 @@ from bellwether.models.transport import ModelCall
 from bellwether.tables import arena as tables
 from bellwether.tables import table
 from bellwether.tables.arena import MESSAGES
-from bellwether.venues.http.client import RateLimit
-from bellwether.venues.polymarket.client import ClobClient, GammaClient
+from bellwether.venues.http.client import ClobClient, GammaClient, RateLimit
 from tests.unit.arena.venue import Venue
 from tests.unit.models.scripted_client import FakeWire, make_result
 

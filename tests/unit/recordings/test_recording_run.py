@@ -18,9 +18,9 @@ from bellwether.recordings.gaps import build_gap_report
 from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.recordings.recording_run import RecordingPlan, RecordingProgress, default_name, record_events
 from bellwether.sandbox import create_app, serve
+from bellwether.venues.http.client import KalshiClient
 from bellwether.venues.http.retry import RetryPolicy
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import StreamTimeouts
 from bellwether.worlds import Addresses
 from tests.captures import GAME, LADDER, SHORT

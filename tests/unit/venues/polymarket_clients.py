@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from bellwether.venues.polymarket.client import ClobClient, GammaClient
+from bellwether.venues.http.client import ClobClient, GammaClient
 from tests.unit.venues.venue import FAST, Handler, Naps
 
 GAMMA = "https://gamma.example"

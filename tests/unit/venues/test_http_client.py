@@ -18,12 +18,10 @@ import httpx
 import pytest
 
 from bellwether.errors import ConfigError, VenueError
-from bellwether.venues.http.client import RateLimit
+from bellwether.venues.http.client import ClobClient, GammaClient, KalshiClient, RateLimit
 from bellwether.venues.http.page import VenueCall
 from bellwether.venues.http.retry import RefusedError, RetryPolicy, TooLargeError, compute_delay
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from tests.unit.venues.venue import DATE, FAST, URL, Naps, Script, answer, client
 
 GOOD = answer({"markets": [], "cursor": ""})

@@ -61,7 +61,6 @@ def test_the_pages_of_a_pull_are_parquet_files_that_any_tool_reads(tmp_path: Pat
 
 def test_pages_are_found_in_any_order_across_files_and_the_last_one_written_counts(store: PageStore, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pages, "_FILE_BYTES", 100)
-    monkeypatch.setattr(pages, "CACHED_BYTES", 0)
     many = [replace(PAGE, ordinal=ordinal, body=bytes([ordinal]) * 30) for ordinal in range(20)]
     pull = stored(store, replace(many[3], body=b"{}"), *many)
     pull.finish({"markets": 20}, {})

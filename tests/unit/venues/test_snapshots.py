@@ -14,12 +14,10 @@ import httpx
 import orjson
 import pytest
 
-from bellwether.venues.http.client import RateLimit
+from bellwether.venues.http.client import ClobClient, KalshiClient, RateLimit
 from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi import snapshots as kalshi
-from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.polymarket import snapshots
-from bellwether.venues.polymarket.client import ClobClient
 from tests.unit.venues.polymarket_clients import clob, gamma
 from tests.unit.venues.polymarket_objects import NO, YES, book, market
 from tests.unit.venues.polymarket_world import World, ordinary

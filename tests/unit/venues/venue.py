@@ -9,9 +9,8 @@ from typing import Any
 import httpx
 import orjson
 
-from bellwether.venues.http.client import RateLimit
+from bellwether.venues.http.client import KalshiClient, RateLimit
 from bellwether.venues.http.retry import RetryPolicy
-from bellwether.venues.kalshi.client import KalshiClient
 
 DATE = "Fri, 20 Mar 2026 08:30:00 GMT"
 URL = "https://venue.example/trade-api/v2"

@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 
 from bellwether.errors import ConfigError
+from bellwether.venues.http.client import KalshiClient
 from bellwether.venues.http.page import VenuePage, split_batches
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.routes import MOST_TICKERS
 from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, START, Frame, StreamStart
 from bellwether.venues.wire.times import parse_instant
