@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from operator import itemgetter
 from types import NoneType
 from typing import Any
 
@@ -100,16 +99,13 @@ class WireColumns:
 
     def values(self, name: str) -> list[Any]:
         """Return the values of a field as decoded from JSON; None for a record without it."""
-        try:
-            return list(map(itemgetter(name), self.records))
-        except KeyError:
-            return [record.get(name) for record in self.records]
+        return [record.get(name) for record in self.records]
 
     def note_where(self, mask: pl.Series, name: str, reason: str, *, instead: str | None = None) -> None:
         """Note a problem of every record whose `mask` is true, in its field `name`. instead: field to blame if `name` is null in the
         record.
         """
-        for index in mask.arg_true():
+        for index in mask.arg_true() if mask.any() else ():
             record = self.records[index]
             field = instead if instead is not None and record.get(name) is None else name
             self.problems.note(index, self._prefix + field, record.get(field), reason)
@@ -121,20 +117,16 @@ class WireColumns:
 
     def typed(self, shape: ObjectShape) -> Typed:
         """Convert the fields of `shape`; return one Series per column."""
-        times = {name: self._text(name) for name in shape.times.values()}
-        strings = {name: self._text(name) for name in shape.tickers} | {
-            name: self._decimal_text(name, rule) for name, rule in shape.decimals.items()
-        }
-        unfit = _unfit(strings, dict.fromkeys(shape.tickers, _NO_TICKER), {name: rule.pattern for name, rule in shape.decimals.items()})
-        for name in shape.tickers:
-            if unfit[name]:
-                self._note_no_ticker(name, strings[name])
-        typed = {name: strings[name] for name in shape.tickers}
-        typed |= {name: self._decimal(strings[name], rule, fits=not unfit[name]).alias(name) for name, rule in shape.decimals.items()}
-        read = pl.DataFrame(times).select(_instants(pl.all())).to_dict()
-        typed |= {
-            column: self._time(texts, read[texts.name]).alias(column) for column, texts in zip(shape.times, times.values(), strict=True)
-        }
+        # One query for all columns, because its cost hardly depends on their number.
+        texts = {name: self._text(name) for name in shape.tickers}
+        texts |= {name: self._decimal_text(name, rule) for name, rule in shape.decimals.items()}
+        patterns = {**dict.fromkeys(shape.tickers, _NO_TICKER), **{name: rule.pattern for name, rule in shape.decimals.items()}}
+        matches = pl.DataFrame(texts).select(pl.col(name).str.contains(pattern) for name, pattern in patterns.items()).to_dict()
+        times = pl.DataFrame({column: self._text(name).alias(column) for column, name in shape.times.items()})
+        read = times.select(pl.all().str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False))
+        typed = {name: self._ticker(texts[name], matches[name]) for name in shape.tickers}
+        typed |= {name: self._decimal(texts[name], rule, matches[name]) for name, rule in shape.decimals.items()}
+        typed |= {column: self._time(name, times[column], read[column]) for column, name in shape.times.items()}
         typed |= {name: self._text(name) for name in shape.texts} | {name: self._text_list(name) for name in shape.text_lists}
         typed |= {name: self._flag(name) for name in shape.flags} | {name: self._number(name) for name in shape.numbers}
         typed |= {name: _to_json(name, self.values(name)) for name in shape.objects}
@@ -161,17 +153,10 @@ class WireColumns:
         return _to_json("body", [item if type(item) is dict else None for item in objects])
 
     def _text(self, name: str) -> pl.Series:
-        return self._strictly(name, pl.String(), str, "not text")
+        return pl.Series(name, self._of_types(name, (str,), "not text"), dtype=pl.String())
 
     def _flag(self, name: str) -> pl.Series:
-        return self._strictly(name, pl.Boolean(), bool, "not true or false")
-
-    def _strictly(self, name: str, dtype: pl.DataType, kind: type, reason: str) -> pl.Series:
-        """Convert a field to `dtype`; values that are not of the type `kind` are noted as problems and become null."""
-        try:
-            return pl.Series(name, self.values(name), dtype=dtype)
-        except TypeError:
-            return pl.Series(name, self._of_types(name, (kind,), reason), dtype=dtype)
+        return pl.Series(name, self._of_types(name, (bool,), "not true or false"), dtype=pl.Boolean())
 
     def _number(self, name: str) -> pl.Series:
         numbers = self._of_types(name, (int, float), "not a number")
@@ -183,49 +168,37 @@ class WireColumns:
         self.note_where(mixed, name, "not a list of texts")
         return pl.Series(name, [[] if bad else texts for texts, bad in zip(lists, mixed, strict=True)], dtype=pl.List(pl.String()))
 
-    def _note_no_ticker(self, name: str, texts: pl.Series) -> None:
-        """Note missing and invalid tickers as problems."""
-        self.note_where(texts.fill_null("") == "", name, MISSING)
-        self.note_where(texts.str.contains(_NO_TICKER), name, "not a ticker")
+    def _ticker(self, texts: pl.Series, unfit: pl.Series) -> pl.Series:
+        """Return a required id; a missing or invalid one is noted as a problem."""
+        self.note_where(texts.is_null() | (texts == ""), texts.name, MISSING)
+        self.note_where(unfit, texts.name, "not a ticker")
+        return texts
 
-    def _time(self, texts: pl.Series, times: pl.Series) -> pl.Series:
-        """Return `times`, which were parsed from `texts`, with implausible ones as null. A text without a valid time is noted as a problem,
-        unless it is empty or a zero time.
+    def _time(self, name: str, texts: pl.Series, times: pl.Series) -> pl.Series:
+        """Return the times that were read from RFC 3339 texts, truncated to microseconds. A text without a plausible time is noted as a problem
+        and becomes null, unless it is empty or a zero time.
         """
-        if times.null_count() > texts.null_count():
-            self.note_where(times.is_null() & (texts != ""), texts.name, "not a time (RFC 3339 with a zone)")
+        self.note_where(times.is_null() & (texts != ""), name, "not a time (RFC 3339 with a zone)")
         # As numbers, because a wrong time may be outside of Python's calendar.
         stamps = times.to_physical()
-        if stamps.null_count() == len(stamps) or (stamps.min() >= 0 and stamps.max() < END_SECOND * _SECOND):  # type: ignore[operator]
-            return times
-        outside = ~stamps.is_between(0, END_SECOND * _SECOND, closed="left")
-        self.note_where(outside & (stamps != _UNSET), texts.name, OUTSIDE)
+        outside = (stamps < 0) | (stamps >= END_SECOND * _SECOND)
+        self.note_where(outside & (stamps != _UNSET), name, OUTSIDE)
         return _null_where(times, outside)
 
     def _decimal_text(self, name: str, rule: DecimalRule) -> pl.Series:
-        values = self.values(name + rule.suffix)
-        try:
-            texts = pl.Series(name, values, dtype=pl.String())
-            if not texts.null_count():
-                return texts
-        except TypeError:
-            pass
-        chosen = [plain if value is None else value for value, plain in zip(values, self.values(name), strict=True)]
+        values = [
+            plain if value is None else value for value, plain in zip(self.values(name + rule.suffix), self.values(name), strict=True)
+        ]
         if rule.text is not None:
-            chosen = [rule.text(value) if type(value) in (int, float) else value for value in chosen]
-        return pl.Series(name, [text if type(text) in (str, NoneType) else "no text" for text in chosen], dtype=pl.String())
+            values = [rule.text(value) if type(value) in (int, float) else value for value in values]
+        return pl.Series(name, [text if type(text) in (str, NoneType) else "no text" for text in values], dtype=pl.String())
 
-    def _decimal(self, texts: pl.Series, rule: DecimalRule, *, fits: bool) -> pl.Series:
-        """Convert `texts` to exact decimals; an empty text is null."""
+    def _decimal(self, texts: pl.Series, rule: DecimalRule, fits: pl.Series) -> pl.Series:
+        """Convert texts to exact decimals; an empty text is null."""
         name = texts.name
-        if not fits:
-            unfit = ~texts.str.contains(rule.pattern)
-            self.note_where(unfit & (texts != ""), name + rule.suffix, rule.unfit, instead=name)
-            texts = _null_where(texts, unfit)
-        series = texts.cast(rule.dtype)
-        lowest, highest = series.min(), series.max()
-        if isinstance(lowest, Decimal) and isinstance(highest, Decimal) and (lowest < 0 or highest > rule.highest):
-            self.note_where((series < 0) | (series > rule.highest), name + rule.suffix, f"outside [0, {rule.highest}]", instead=name)
+        self.note_where(~fits & (texts != ""), name + rule.suffix, rule.unfit, instead=name)
+        series = _null_where(texts, ~fits).cast(rule.dtype)
+        self.note_where((series < 0) | (series > rule.highest), name + rule.suffix, f"outside [0, {rule.highest}]", instead=name)
         for absent in rule.absent:
             series = _null_where(series, series == absent)
         return series
@@ -241,21 +214,9 @@ class WireColumns:
         return [value if type(value) in types else None for value in values]
 
 
-def _instants(texts: pl.Expr) -> pl.Expr:
-    """Parse RFC 3339 texts with any number of fractional digits, truncated to microseconds; null for other texts."""
-    return texts.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
-
-
 def _to_json(name: str, values: Sequence[Any]) -> pl.Series:
     """Serialize values as a column of JSON text; None becomes null."""
     return pl.Series(name, [None if value is None else orjson.dumps(value) for value in values], dtype=pl.Binary()).cast(pl.String())
-
-
-def _unfit(strings: Typed, forbidden: Mapping[str, str], required: Mapping[str, str]) -> dict[str, bool]:
-    """Return by column whether any text is null, contains its `forbidden` pattern, or does not match its `required` pattern."""
-    unfit = [pl.col(name).str.contains(pattern).fill_null(True).any() for name, pattern in forbidden.items()]
-    missed = [~pl.col(name).str.contains(pattern).all() for name, pattern in required.items()]
-    return pl.DataFrame(strings).select(*unfit, *missed).row(0, named=True) if strings else {}
 
 
 def _null_where(series: pl.Series, mask: pl.Series) -> pl.Series:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -83,8 +82,6 @@ class Quarantine:
 
     def rows(self, objects: Sequence[Any], problems: Mapping[int, RejectReason], days: Mapping[int, date | None]) -> pl.DataFrame:
         """Build one reject per object with a problem. problems: by position in `objects`. days: day of each object, by position."""
-        if not problems:
-            return _no_rejects(read_venue(self.table)).clone()
         return REJECTS[read_venue(self.table)].frame(
             [self._row(index, objects[index], problems[index], days.get(index)) for index in sorted(problems)]
         )
@@ -191,11 +188,6 @@ def build_records(
 def read_venue(table: Table) -> str:
     """Return the venue of a raw table, the prefix of its name: raw/kalshi_markets -> kalshi."""
     return table.short_name.partition("_")[0]
-
-
-@cache
-def _no_rejects(venue: str) -> pl.DataFrame:
-    return REJECTS[venue].empty()
 
 
 def repeat_value(value: Any, dtype: pl.DataType, height: int) -> pl.Series:
