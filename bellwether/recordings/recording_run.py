@@ -114,8 +114,7 @@ async def record_events(
         markets = await find_markets(client, plan.events)
         about = _build_request(plan, tuple(markets))
         with Recorder(root / check_name(default_name(plan.events) if name is None else name), about) as recorder:
-            yes_prices = bool(Recording(recorder.folder).about.use_yes_price)
-            source = _create_source(venue, plan, client, markets, _write_closes(recorder, markets), yes_prices=yes_prices)
+            source = _create_source(venue, plan, client, markets, _write_closes(recorder, markets))
             await record_source(source, recorder, plan, tell=tell, every=every)
         return Recording(recorder.folder)
 
@@ -150,8 +149,6 @@ def _create_source(
     client: KalshiClient,
     markets: dict[str, datetime | None],
     start: StreamStart,
-    *,
-    yes_prices: bool,
 ) -> KalshiStream | KalshiPolling:
     if plan.rest:
         return KalshiPolling(client, tuple(markets), interval=plan.interval, start=start)
@@ -159,7 +156,7 @@ def _create_source(
     return KalshiStream(
         venue.kalshi_stream,
         venue.credentials(),
-        StreamSubscription(tuple(markets), plan.channels, yes_prices),
+        StreamSubscription(tuple(markets), plan.channels),
         patience=plan.patience,
         closes={ticker: close for ticker, close in markets.items() if close is not None},
         over_among=partial(find_over_markets, client),

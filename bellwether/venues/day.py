@@ -1,7 +1,6 @@
 """Pull of one UTC day of a venue: its markets with their events, prices and outcomes.
 
-A step is a named group of a pull's requests. A reject is an invalid or missing record; it is curable if a later response may contain a valid
-one. A pull's note is the JSON object stored when it finishes. The base of a pull is the finished pull whose pages it extends.
+A reject is an invalid or missing record; it is curable if a later response may contain a valid one. A pull's note is the JSON object stored when it finishes. The base of a pull is the finished pull whose pages it extends.
 
 A day is pulled once, after it is over. Markets that were open then, and markets with curable rejects, are requested again by pulls that are
 based on the first. A record's key has its place in the pull and the columns by which records are compared. What differs between venues are the tables, requests and parsers of a `VenueDay`.
@@ -98,11 +97,9 @@ class PullPlan:
 
     def within_window(self, prices: pl.DataFrame, markets: pl.DataFrame, column: str, at: str) -> pl.DataFrame:
         """Return the `prices` whose time `at` is within the plan's days before the `close_time` of their market. column: id of the market."""
-        closes = prices.select(column).join(markets.select(column, "close_time"), on=column, how="left", maintain_order="left")[
-            "close_time"
-        ]
-        inside = prices.select(pl.col(at).is_between(closes - self.window, closes)).to_series()
-        return prices.filter(closes.is_not_null() & inside)
+        close = pl.col("close_time")
+        closing = prices.join(markets.select(column, "close_time"), on=column, maintain_order="left")
+        return closing.filter(pl.col(at).is_between(close - self.window, close)).drop("close_time")
 
 
 class VenueDay(ABC):

@@ -171,14 +171,14 @@ class HttpClient:
 
     def _address(self, base_url: str) -> tuple[str, httpx.BasicAuth | None]:
         """Split the address into URL and credentials. Raises `ConfigError` for an invalid HTTP address."""
-        problem = f"connecting to {self.name}: the address {strip_user(base_url)!r}"
         try:
             parts = urlsplit(base_url)
-            httpx.URL(base_url)
-        except (ValueError, httpx.InvalidURL) as error:
-            raise ConfigError(f"{problem} is none ({type(error).__name__}); mend the setting {self.setting}") from None
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(f"{problem} does not start with http:// or https:// and a host; mend the setting {self.setting}")
+            is_valid = parts.scheme in ("http", "https") and bool(httpx.URL(base_url).host)
+        except (ValueError, httpx.InvalidURL):
+            is_valid = False
+        if not is_valid:
+            problem = f"the address {strip_user(base_url)!r} does not start with http:// or https:// and a host"
+            raise ConfigError(f"connecting to {self.name}: {problem}; mend the setting {self.setting}")
         user, at, host = parts.netloc.rpartition("@")
         name, _, password = user.partition(":")
         auth = httpx.BasicAuth(unquote(name), unquote(password)) if at else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from bellwether.errors import VenueError
 from bellwether.venues.http.page import Params, VenueCall, VenuePage
@@ -61,13 +60,8 @@ class Listing:
         return self.call_at(None).request
 
 
-class Fetch(Protocol):
-    """Function that sends a call. ordinal: number that the page gets."""
-
-    def __call__(self, call: VenueCall, *, ordinal: int) -> Awaitable[VenuePage]:
-        """Send `call`, and return the response."""
-
-
+#: Sends a call, and returns the response. Keyword `ordinal`: number that the page gets.
+Fetch = Callable[..., Awaitable[VenuePage]]
 #: Waits before retry number n of a page.
 Pause = Callable[[int], Awaitable[None]]
 

@@ -1,7 +1,4 @@
-"""Requests of one pull: stored pages are read, and only missing ones are fetched and stored.
-
-A step is a named group of a pull's requests. A pull may extend a finished one, its base.
-"""
+"""Requests of one pull: stored pages are read, and only missing ones are fetched and stored."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Pull of the Polymarket markets whose scheduled end is on one UTC day, with their events, winners and past prices.
 
-A step is a named group of a pull's requests. Fine prices are hourly, coarse ones 12 hours apart: some time after a market resolves, the venue has only coarse
+Fine prices are hourly, coarse ones 12 hours apart: some time after a market resolves, the venue has only coarse
 prices.
 """
 

@@ -30,20 +30,18 @@ USUAL = (DELTA, TRADE, LIFECYCLE)
 
 @dataclass(frozen=True, slots=True)
 class StreamSubscription:
-    """Markets and channels to subscribe to. Lifecycle messages always arrive for all markets.
-
-    yes_prices: request NO levels in prices of YES, the format that the venue will keep.
+    """Markets and channels to subscribe to. Lifecycle messages always arrive for all markets. NO levels are requested in prices of YES, the
+    format that the venue will keep.
     """
 
     tickers: tuple[str, ...]
     channels: tuple[str, ...] = USUAL
-    yes_prices: bool = True
 
     def subscriptions(self) -> list[dict[str, Any]]:
         """Return the parameters of the subscribe commands: one for the selected markets, one for the channels of all markets."""
         markets = [channel for channel in self.channels if channel in MARKET_CHANNELS]
         others = self._lifecycle_channels() if LIFECYCLE in self.channels else []
-        selected = [{"channels": markets, "market_tickers": list(self.tickers), "use_yes_price": self.yes_prices}] if markets else []
+        selected = [{"channels": markets, "market_tickers": list(self.tickers), "use_yes_price": True}] if markets else []
         return [*selected, {"channels": others}] if others else selected
 
     def _lifecycle_channels(self) -> list[str]:
