@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.synchronize import Barrier
@@ -16,7 +18,11 @@ from bellwether.journal.journal import Attempt, BudgetExceeded, Journal
 from bellwether.journal.records import Records
 from bellwether.journal.tables import Budget, Scope
 from bellwether.journal.values import Answered
+from bellwether.models.client import Answer, Limits, ModelClient
+from bellwether.models.keys import Endpoint
+from bellwether.models.model import Model
 from tests.unit.journal.calls import begin_attempt, begin_call, make_reply, make_request
+from tests.unit.models.failing_provider import KEY
 
 RUNNERS = 4
 ESTIMATE = 100
@@ -96,6 +102,23 @@ def spend(url: str, number: int, limit: int) -> int:
                 if begins % 2:
                     attempt.answer(make_reply(cost=ESTIMATE // 2))
     return begins
+
+
+def ask_model(url: str, number: int, address: str, count: int, dollars: Decimal) -> int:
+    """Ask a model the same questions in every process, three at a time over all. Returns the number of answers."""
+    fields = {"api_base": address, "input_price": 1, "output_price": 1, "max_tokens": 1000, "concurrency": 3}
+    model = Model.model_validate({"name": "calibrated", "model": "openai/calibrated", **fields})
+
+    async def ask_all(journal: Journal) -> list[Any]:
+        limits = Limits(dollars)
+        async with ModelClient(journal, endpoint=lambda _: Endpoint(address, KEY), run="race", limits=limits) as client:
+            calls = (client.ask(model, [{"role": "user", "content": str(one)}], purpose="race") for one in range(count))
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+    with Journal(url) as journal:
+        journal.database.open()
+        _start.wait(300)
+        return sum(isinstance(one, Answer) for one in asyncio.run(ask_all(journal)))
 
 
 def reserve(url: str, number: int, count: int, seconds: float) -> None:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,21 @@ from bellwether.journal.journal import Journal
 from bellwether.journal.records import Records
 from bellwether.journal.tables import Scope
 from tests.processes.journal_crashes import check_kills
-from tests.processes.journal_racers import ESTIMATE, RUNNERS, Racers, make_records, open_first, reserve, spend, stall_or_take_over, win
+from tests.processes.journal_racers import (
+    ESTIMATE,
+    RUNNERS,
+    Racers,
+    ask_model,
+    make_records,
+    open_first,
+    reserve,
+    spend,
+    stall_or_take_over,
+    win,
+)
 from tests.shared import wait_for_child
 from tests.unit.journal.calls import begin_attempt, make_reply, make_request
+from tests.unit.models.failing_provider import provider
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -101,6 +114,19 @@ def test_a_budget_holds_whoever_spends(url: str, racers: Racers) -> None:
         found = journal.spent(Scope(run="race"))
     assert limit - ESTIMATE < found.committed <= limit
     assert sum(begins) > 60
+
+
+@pytest.mark.parametrize(("budget", "answers"), [(10**6, 20), (6 * 350 + 1015, 7)])
+def test_processes_on_one_model_pay_each_call_once_within_its_limits(url: str, racers: Racers, budget: int, answers: int) -> None:
+    """A call costs 350 millionths of a dollar, and before its end may cost 1,010: the second budget suffices for seven."""
+    with provider(latency=0.05) as (served, address):
+        answered = racers.race(ask_model, url, address, 20, Decimal(budget) / 10**6)
+    assert (served.calls("calibrated"), served.most("calibrated")) == (answers, 1)
+    assert served.most_at_once <= 3
+    assert max(answered) <= answers and (answers < 20 or answered == [20] * RUNNERS)
+    with Journal(url) as journal:
+        check_one_answer_each(journal, range(answers))
+        assert journal.spent(Scope(run="race")).committed == answers * 350
 
 
 def test_reservations_of_a_rate_never_overlap(url: str, racers: Racers) -> None:

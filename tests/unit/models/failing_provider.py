@@ -38,11 +38,12 @@ ANSWERS: Mapping[str, str] = MappingProxyType(
 
 
 class Provider:
-    """ASGI application that counts requests by model and prompt. `latency`: seconds per answer."""
+    """ASGI application that counts requests by model and prompt, and at once. `latency`: seconds per answer."""
 
     def __init__(self, latency: float = 0.0) -> None:
         self._latency = latency
         self.asked: Counter[tuple[str, str]] = Counter()
+        self.at_once = self.most_at_once = 0
 
     def calls(self, model: str) -> int:
         """Return the number of requests to this model."""
@@ -56,7 +57,10 @@ class Provider:
         request = Request(scope, receive)
         asked = await request.json()
         self.asked[asked["model"], json.dumps(asked["messages"])] += 1
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
         await asyncio.sleep(self._latency)
+        self.at_once -= 1
         status, content = _reply(asked["model"], request.headers.get("authorization", ""))
         await JSONResponse(content, status)(scope, receive, send)
 
