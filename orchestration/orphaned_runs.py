@@ -53,7 +53,8 @@ class ProcessLock:
             self.tags = {TAG: self.name}
 
     def write(self, note: str) -> None:
-        """Write a text into the lock's file, which other processes read."""
+        """Replace the text in the lock's file, which other processes read."""
+        os.ftruncate(self._file, 0)
         os.pwrite(self._file, note.encode(), 0)
 
     @property

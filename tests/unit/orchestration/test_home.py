@@ -61,7 +61,6 @@ def test_a_full_database_is_a_full_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "harm"),
     [
-        ("history/runs.db", lambda data: b""),
         ("event_log.db", lambda data: bytes(100) + data[100:]),
         ("schedules/schedules.db", lambda data: data[:4096] + bytes(len(data) - 4096)),
     ],
