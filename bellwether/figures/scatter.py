@@ -15,10 +15,10 @@ def scatter(
     y: str,
     names: Palette,
     *,
+    domain: tuple[float, float],
     log: bool = False,
     timed: bool = False,
     ticks: Sequence[float] = (),
-    domain: tuple[float, float] | None = None,
 ) -> alt.LayerChart:
     """Build a chart without data: named points, and a dashed line through the lowest y so far from left to right.
 
@@ -28,7 +28,7 @@ def scatter(
     axis = alt.Axis(values=list(ticks)) if ticks else alt.Axis()
     along = time("x", x) if timed else alt.X("x:Q", title=x, scale=alt.Scale(type="log") if log else alt.Scale(zero=False), axis=axis)
     tips = [alt.Tooltip("name:N"), alt.Tooltip("x:T" if timed else "x:Q", title=x), alt.Tooltip("y:Q", title=y, format=".4f")]
-    limits: dict[str, Any] = {} if domain is None else {"domain": list(domain), "clamp": True, "nice": False}
+    limits: dict[str, Any] = {"domain": list(domain), "clamp": True, "nice": False}
     own = alt.Chart().encode(x=along, y=number("y", title=y, **limits), tooltip=tips)
     dots = own.mark_point(filled=True, size=90, opacity=1).encode(color=colour(names), **points(names))
     front = (

@@ -109,7 +109,7 @@ def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], 
     if options.get("log"):
         ends = (math.floor(math.log10(limit([row["x"] for row in rows]))) for limit in (min, max))
         options["ticks"] = tuple(10.0**power for power in range(next(ends), next(ends) + 2))
-    form = spec(scatter_charts.scatter, x, y, tuple(colours.items()), domain=(low, high) if is_cut else None, **options)
+    form = spec(scatter_charts.scatter, x, y, tuple(colours.items()), domain=(low, high), **options)
     described = f"{title}: {y} against {x}, a point per name; dashed: the lowest so far"
     return Chart(title + _OUTLIERS * is_cut, described, form, points, colours=colours)
 

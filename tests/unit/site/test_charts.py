@@ -70,6 +70,8 @@ def test_an_outlier_does_not_flatten_the_other_points() -> None:
     chart = charts.scatter("t", "x", "score", rows, {})
     (domain,) = {tuple(layer["encoding"]["y"]["scale"]["domain"]) for layer in chart.spec["layer"]}
     assert domain == pytest.approx((0.094, 0.226)) and chart.title.endswith("outliers are drawn at the edge")
+    alone = charts.scatter("t", "x", "score", [{"name": "only", "x": 1.0, "y": 0.2}], {})
+    assert all(layer["encoding"]["y"]["scale"]["domain"] == pytest.approx([0.178, 0.222]) for layer in alone.spec["layer"])
     assert visible_range([0.1, 0.2, 0.3]) == (0.1, 0.3, False) and visible_range([]) == (0.0, 1.0, False)
 
 
