@@ -1,6 +1,6 @@
 """Dates that a text mentions as past, which prove that it was written, or changed, after them.
 
-A clause with a full date counts as past unless it speaks of the future; one with only a month or a year counts if its verb is in the past.
+A clause counts as past if it has a verb in the past, such as "ruled", or a word of a report, such as "updated", and does not speak of the future.
 """
 
 from __future__ import annotations
@@ -24,21 +24,34 @@ _DATE = re.compile(
 )
 _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _FUTURE = re.compile(
-    r"\b(?:will|would|shall|won't|to|due|expect\w*|schedul\w*|set|plan\w*|upcoming|coming|next|future|by|until|till|before|ahead|deadline|"
-    r"expir\w+|may|might|could|should|if|whether|forecast\w*|predict\w*|project\w*|target\w*|through|starting|begins|starts|ends|closes|"
-    r"opens|resolves|takes|holds|meets)\b|\bon or after\b|'ll\b",
+    r"\b(?:will|would|shall|won't|due|expect\w*|schedul\w*|slated|set (?:for|to)|trial date|plan\w*|upcoming|coming|next|future|until|till|before|"
+    r"ahead of|deadline|expir\w+|may|might|could|should|if|whether|forecast\w*|predict\w*|project\w*|target\w*|through|starting|starts|begins|ends|"
+    r"closes|opens|resolves|takes|holds|meets|enters|applies|hosts|postponed|delayed|rescheduled|extended|"
+    r"(?:likely|ready|going|hopes?|wants?|agreed|aims?|is|are) to)\b|\bon or after\b|'ll\b",
     re.IGNORECASE,
 )
+#: Words right before a date that is to come: "valid to 31 October". A date after "by" is past in "by then they had left".
+_TOWARDS = re.compile(r"\b(?:to|by|for|from|date of|starting)\s+(?:the\s+)?$", re.IGNORECASE)
+_PERFECT = re.compile(r"\bhad\b", re.IGNORECASE)
 #: "May" is a month where a number follows.
 _MAY = re.compile(r"\bmay\.?(?=\s+\d)", re.IGNORECASE)
 _PAST = re.compile(
-    r"\b(?:was|were|had|has|have|did|been|said|won|lost|fell|rose|beat|came|went|took|made|gave|got|held|met|became|began|broke|"
-    r"as of|led|left|paid|saw|sold|sent|stood|struck|told|\w{2,}ed)\b",
+    r"\b(?:was|were|had|has|have|did|been|said|won|lost|fell|rose|beat|came|went|took|made|gave|got|held|met|became|began|broke|led|left|paid|saw|"
+    r"sold|sent|stood|struck|told|hit|cut|shut|quit|spent|built|brought|bought|caught|chose|drew|drove|fought|flew|found|grew|kept|knew|ran|sank|"
+    r"shot|slid|spoke|stole|swept|threw|withdrew|wrote|underwent|overtook|overthrew|sworn|as of|results?|final score|death toll|turnout|winner|"
+    r"(?!(?:united|need|hundred|indeed|speed|limited|based|related)\b)\w{2,}ed)\b",
+    re.IGNORECASE,
+)
+_VERB = re.compile(f"{_PAST.pattern}|{_FUTURE.pattern}", re.IGNORECASE)
+#: Words at the start of a sentence that date a text: "Last updated on 5 March".
+_REPORT = re.compile(
+    r"(?:^|[.!?;:|(\n-])\s*(?:last\s+)?(?:updated|posted|published|modified|edited|revised|corrected|correction|filed)\b[^.]{0,20}$",
     re.IGNORECASE,
 )
 _CLAUSE_END = re.compile(r"[.!?;:\n]\s|[.!?]$|\n|,\s|\s(?:and|but|which|while)\s", re.IGNORECASE)
-#: Words of a clause: fewer before a date, such as "On", introduce the next clause.
+#: Words of a clause: fewer before a date, such as "On", introduce the next clause, and so do these.
 _SHORTEST_CLAUSE = 3
+_INTRODUCTION = re.compile(r"\s*(?:after|following|since|during|by|with|when)\b", re.IGNORECASE)
 #: Characters on either side of a date that belong to its clause at most.
 _REACH = 200
 
@@ -67,11 +80,15 @@ def _is_past(text: str, match: re.Match[str]) -> bool:
     after = text[match.end() : match.end() + _REACH]
     ends = list(_CLAUSE_END.finditer(before))
     first = before[ends[-1].end() :] if ends else before
+    if _REPORT.search(before):
+        return True
     end = _CLAUSE_END.search(after)
-    if end and not after[: end.start()].strip() and len(first.split()) < _SHORTEST_CLAUSE:
+    if end and not after[: end.start()].strip() and (len(first.split()) < _SHORTEST_CLAUSE or _INTRODUCTION.match(first)):
         end = _CLAUSE_END.search(after, end.end())
+        while end and end[0].startswith(",") and not _VERB.search(after[: end.start()]):
+            end = _CLAUSE_END.search(after, end.end())
     last = after[: end.end()] if end else after
     clause = _MAY.sub(" ", f"{first} {last}")
-    if "?" in last or _FUTURE.search(clause):
+    if "?" in last or _FUTURE.search(clause) or (_TOWARDS.search(first) and not _PERFECT.search(clause)):
         return False
-    return match.lastgroup not in ("y4", "y5") or bool(_PAST.search(clause))
+    return bool(_PAST.search(clause))

@@ -115,6 +115,8 @@ PAST = [
     "In March 2026, unemployment rose.",
     "As of March 2026, the rate is 4%.",
     "Updated: March 5, 2026",
+    "Parliament voted on 5 March 2026 to expel him.",
+    "On 5 March 2026, in a 5-4 decision, the court struck down the law.",
 ]
 COMING = [
     "The court will rule on 5 March 2026.",
@@ -122,6 +124,10 @@ COMING = [
     "The vote, scheduled for 2026-03-05, is open.",
     "Ahead of the election on 5 March 2026 polls are close.",
     "It may rain on March 5, 2026.",
+    "Elections: 3 November 2027.",
+    "The bond matures on 15 March 2031.",
+    "Parliament approved the tax, which applies from 1 January 2027.",
+    "The party picked its candidate for the 3 November 2026 election.",
     "On 5 March 2026, the Senate will vote.",
     "Results for the first quarter of 2026 beat estimates.",
     "The plan runs until March 2026.",
