@@ -245,6 +245,7 @@ def ranking(
     context: dg.AssetExecutionContext, config: ScoreConfig, scores: Slice, forecasts: Slice, questions: Slice
 ) -> Iterator[dg.MaterializeResult[pl.DataFrame]]:
     """Compare the forecasters of a release in pairs, rank them by Brier score, and score the means of the language models' forecasts."""
+    from bellwether.calibration.answers import Answers
     from bellwether.calibration.scores import compare_forecasters, comparison_table, score_ensembles
     from bellwether.calibration.scores import leaderboard as rank
 
@@ -257,8 +258,9 @@ def ranking(
         raise ConfigError(
             f"ranking release {context.partition_key}: it has no questions; pull days with matching markets, then build it again"
         )
-    answers = forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi").collect()
-    comparison = compare_forecasters(answers, questions_of_release, clusters=config.clusters, seed=config.seed)
+    rows = forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi").collect()
+    answers = Answers.of(rows, questions_of_release, config.clusters)
+    comparison = compare_forecasters(answers, seed=config.seed)
     removed = dict.fromkeys(scored["forecaster"].unique(), "unregistered")
     kinds = removed | {name: entry.kind for name, entry in forecasting.forecasters().items()}
     frame = rank(scored, kinds, comparison=comparison, questions_digest=digest(questions_of_release))
@@ -271,8 +273,8 @@ def ranking(
         counts = {"pairs": pairs.height, "differ": pairs.filter(pl.col("p_holm") <= 0.05).height}
         yield dg.MaterializeResult(key("benchmark/comparisons"), counts, value=pairs)
     if key("benchmark/ensembles") in context.selected_asset_keys:
-        members = [name for name in answers["forecaster"].unique().sort() if kinds[name] in MODEL_KINDS]
-        means = score_ensembles(answers, questions_of_release, members, clusters=config.clusters, seed=config.seed)
+        members = [name for name in answers.names if kinds[name] in MODEL_KINDS]
+        means = score_ensembles(answers, members, seed=config.seed)
         yield dg.MaterializeResult(key("benchmark/ensembles"), {"members": len(members)}, value=means)
 
 

@@ -49,10 +49,14 @@ class Answers:
         and the market's prices, in the release's order.
     combined: one row per forecaster and question with a row of benchmark/forecasts, its samples combined: forecaster, id, p, answer, as_of,
         said_could_know, cutoff.
+    release: name of the release; None without questions.
+    known_at: latest time of the given rows; None without rows.
     """
 
     questions: pl.DataFrame
     combined: pl.DataFrame
+    release: str | None
+    known_at: datetime | None
 
     @classmethod
     def of(
@@ -98,7 +102,9 @@ class Answers:
                 **{f"price_{name}_at": pl.col(f"price_{name}_at") for name in HORIZONS},
             )
         )
-        return cls(columns, combine_samples(forecasts))
+        release = questions.select(pl.col("release").first()).item()
+        known_at = pl.concat([forecasts.select("known_at"), questions.select("known_at")]).max().item()
+        return cls(columns, combine_samples(forecasts), release, known_at)
 
     @property
     def names(self) -> list[str]:

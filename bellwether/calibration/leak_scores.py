@@ -49,9 +49,9 @@ def score_leaks(
     has_document = pl.col("kind") == "document"
     by_class = {"sibling": leaks.filter(~has_document), **({"document": leaks.filter(has_document)} if searched else {})}
     stamp = {
-        "release": questions["release"].first(),
+        "release": answers.release,
         "seed": seed,
-        "known_at": pl.concat([forecasts["known_at"], questions["known_at"]]).max(),
+        "known_at": answers.known_at,
         "rules": RULES,
     }
     rows: list[Mapping[str, Any]] = []

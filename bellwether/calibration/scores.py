@@ -58,7 +58,7 @@ def score(
     Raises `SchemaError` for frames of another shape and `ScoringError` for rows that cannot be scored, naming the row.
     """
     answers = Answers.of(forecasts, questions, clusters, resolutions)
-    stamp = _stamp(forecasts, questions, known_at) | {"seed": seed}
+    stamp = _stamp(answers, known_at) | {"seed": seed}
     rows: list[Mapping[str, Any]] = []
     for forecaster in answers.names:
         for scopes, part in _scopes(answers.sheet(forecaster)):
@@ -76,7 +76,7 @@ def reliability(
     Only forecasts on questions that the forecaster could not have known count. Arguments and errors are those of `score`.
     """
     answers = Answers.of(forecasts, questions, clusters)
-    stamp = _stamp(forecasts, questions, known_at)
+    stamp = _stamp(answers, known_at)
     rows: list[Mapping[str, Any]] = []
     for name in answers.names:
         counting = _scored_rows(answers.sheet(name))
@@ -85,48 +85,33 @@ def reliability(
     return RELIABILITY.validate(RELIABILITY.frame(rows).sort(RELIABILITY.order))
 
 
-def score_ensembles(
-    forecasts: pl.DataFrame,
-    questions: pl.DataFrame,
-    members: Sequence[str],
-    *,
-    clusters: ClusterUnit = "cluster",
-    seed: int = Inference().seed,
-) -> pl.DataFrame:
+def score_ensembles(answers: Answers, members: Sequence[str], *, seed: int = Inference().seed) -> pl.DataFrame:
     """Compute the metrics of the mean of all forecasts of a release, and of the extremised mean: table benchmark/ensembles.
 
     A member counts where it has a forecast and could not have known the outcome. The extremised mean has `EXTREMISING` times the logit of the mean
-    (Neyman and Roughgarden, 2022). No rows with fewer than two members. Arguments and errors are otherwise those of `score`.
+    (Neyman and Roughgarden, 2022). No rows with fewer than two members. seed: of the intervals.
     """
-    answers = Answers.of(forecasts, questions, clusters)
     if len(members) < 2:
         return ENSEMBLES.empty()
     sheet = answers.average(members).filter(pl.col("p").is_not_null()).with_columns(answer=pl.lit(None, pl.String))
     odds = (pl.col("p") / (1 - pl.col("p"))) ** EXTREMISING
     extremised = pl.when(pl.col("p") < 1).then(odds / (1 + odds)).otherwise(pl.col("p"))
-    stamp = _stamp(forecasts, questions, None) | {"seed": seed, "members": len(members), "n_questions": questions.height}
+    stamp = _stamp(answers, None) | {"seed": seed, "members": len(members), "n_questions": answers.questions.height}
     rows: list[Mapping[str, Any]] = []
     for name, part in (("mean", sheet), ("extremised mean", sheet.with_columns(p=extremised))):
         scored, grouped = _forecasts(part), _clusters(part)
-        scores = evaluate_forecasts(scored, grouped, questions.height, Inference(replicates=0, seed=seed))
+        scores = evaluate_forecasts(scored, grouped, answers.questions.height, Inference(replicates=0, seed=seed))
         rows += [stamp | {"ensemble": name} | row for row in _rows(scores, scored, grouped)]
     names = ENSEMBLES.names
     return ENSEMBLES.validate(ENSEMBLES.frame([{name: row[name] for name in names} for row in rows]).sort(ENSEMBLES.order))
 
 
-def compare_forecasters(
-    forecasts: pl.DataFrame,
-    questions: pl.DataFrame,
-    *,
-    clusters: ClusterUnit = "cluster",
-    seed: int = Inference().seed,
-) -> Comparison:
+def compare_forecasters(answers: Answers, *, seed: int = Inference().seed) -> Comparison:
     """Compare all forecasters of one release, each pair on the questions that both answered and neither could have known.
 
     The loss is the Brier score. Holm's correction covers all pairs. Only forecasters at or above the coverage floor, with forecasts in at least
-    three clusters, take part in the ranking, that is in the confidence set and the groups. Arguments and errors as in `score` and `compare`.
+    three clusters, take part in the ranking, that is in the confidence set and the groups. seed: of the intervals and tests.
     """
-    answers = Answers.of(forecasts, questions, clusters)
     compared = answers.questions
     size = (compared.height, len(answers.names))
     p, right = np.full(size, np.nan), np.zeros(size, dtype=bool)
@@ -247,7 +232,6 @@ def _rank_certainty(comparison: Comparison | None) -> pl.DataFrame:
     return comparison.ranking.select(columns)
 
 
-def _stamp(forecasts: pl.DataFrame, questions: pl.DataFrame, known_at: datetime | None) -> dict[str, Any]:
+def _stamp(answers: Answers, known_at: datetime | None) -> dict[str, Any]:
     """Return the columns release, known_at and rules, which are equal in all rows of a table."""
-    latest = pl.concat([forecasts["known_at"], questions["known_at"]]).max()
-    return {"release": questions["release"].first(), "known_at": known_at or latest, "rules": RULES}
+    return {"release": answers.release, "known_at": known_at or answers.known_at, "rules": RULES}

@@ -106,8 +106,8 @@ def test_the_rate_of_the_fee_is_that_of_all_rules_of_the_venue() -> None:
 def test_the_mean_and_its_extremised_form_by_hand() -> None:
     """Mean of .6 and .8 is .7; odds of 7/3 to the power of the square root of 3 give .813."""
     rows = forecasts([0.6, 0.4], forecaster="a").vstack(forecasts([0.8, 0.2], forecaster="b"))
-    found = score_ensembles(rows, questions(["yes", "no"]), ["a", "b"])
+    found = score_ensembles(Answers.of(rows, questions(["yes", "no"])), ["a", "b"])
     brier = dict(found.filter(metric="brier").select("ensemble", "value").iter_rows())
     odds = (7 / 3) ** 3**0.5
     assert brier == {"mean": pytest.approx(0.09), "extremised mean": pytest.approx((1 - odds / (1 + odds)) ** 2)}
-    assert score_ensembles(rows, questions(["yes", "no"]), ["a"]).is_empty()
+    assert score_ensembles(Answers.of(rows, questions(["yes", "no"])), ["a"]).is_empty()

@@ -194,7 +194,7 @@ def test_a_skill_needs_three_clusters(clusters: list[str], prices: list[float | 
 def test_a_rank_needs_three_clusters() -> None:
     def rank(clusters: list[str]) -> tuple[object, ...]:
         frame, asked = forecasts([0.9, 0.1, 0.2]), questions(["yes", "no", "no"], cluster=clusters)
-        comparison = compare_forecasters(frame, asked)
+        comparison = compare_forecasters(Answers.of(frame, asked))
         table = leaderboard(score(frame, asked, replicates=0), {"f": "constant"}, comparison=comparison)
         return table.select("rank", "group", "unranked_because").row(0)
 
@@ -276,7 +276,7 @@ def many(**p: list[float | None]) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def test_the_leaderboard_says_how_surely() -> None:
     frame, asked = many(good=GOOD, also=[*GOOD[:-1], 0.3], bad=BAD)
-    scores, comparison = score(frame, asked, replicates=200), compare_forecasters(frame, asked)
+    scores, comparison = score(frame, asked, replicates=200), compare_forecasters(Answers.of(frame, asked))
     table = leaderboard(scores, dict.fromkeys(["good", "also", "bad"], "constant"), comparison=comparison)
     assert table["forecaster"].to_list() == ["good", "also", "bad"]
     assert table["group"].to_list()[2] not in table["group"].to_list()[:2]
@@ -296,14 +296,14 @@ def test_the_leaderboard_says_how_surely() -> None:
 
 def test_those_below_the_floor_are_compared_and_not_placed() -> None:
     frame, asked = many(good=GOOD, fair=FAIR, rare=[*GOOD[:4], None, None, None, None])
-    found = compare_forecasters(frame, asked)
+    found = compare_forecasters(Answers.of(frame, asked))
     assert found.pairs.select("forecaster", "other", "n").rows() == [("fair", "good", 40), ("fair", "rare", 20), ("good", "rare", 20)]
     assert found.ranking.filter(forecaster="rare").select("mcs_p", "in_mcs", "group").row(0) == (None,) * 3
 
 
 def test_the_pairs_of_a_release_are_a_table() -> None:
     frame, asked = many(good=GOOD, fair=FAIR, twin=FAIR)
-    comparison = compare_forecasters(frame, asked)
+    comparison = compare_forecasters(Answers.of(frame, asked))
     table = comparison_table(comparison, release="r1", known_at=ASKED)
     assert COMPARISONS.validate(table).height == 3
     assert table.filter(forecaster="fair", other="twin")["reason"].item() is not None
@@ -316,7 +316,7 @@ def test_nine_of_ten_questions_are_enough_for_a_rank() -> None:
     asked = questions(["yes", "no"] * 50)
     answers = {"ninety": [0.6] * 90 + [None] * 10, "fewer": [0.6] * 89 + [None] * 11}
     frame = pl.concat([forecasts(p, forecaster=name) for name, p in answers.items()])
-    comparison = compare_forecasters(frame, asked)
+    comparison = compare_forecasters(Answers.of(frame, asked))
     assert dict(comparison.ranking.select("forecaster", "group").iter_rows()) == {"ninety": "a", "fewer": None}
     table = leaderboard(score(frame, asked, replicates=0), dict.fromkeys(answers, "constant"), comparison=comparison)
     assert dict(table.select("forecaster", "rank").iter_rows()) == {"ninety": 1, "fewer": None}

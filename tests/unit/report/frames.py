@@ -126,7 +126,7 @@ def inputs(questions: pl.DataFrame, forecasts: pl.DataFrame, **about: Any) -> Re
     from bellwether.calibration.scores import compare_forecasters, comparison_table, leaderboard, reliability, score
 
     kinds = {name: "language_model" if rows["call_key"].count() else "constant" for (name,), rows in forecasts.group_by("forecaster")}
-    comparison = compare_forecasters(forecasts, questions)
+    comparison = compare_forecasters(Answers.of(forecasts, questions))
     scores = score(forecasts, questions, replicates=200)
     return ReportInputs(
         questions=questions,
