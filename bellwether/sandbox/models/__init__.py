@@ -2,6 +2,6 @@
 
 from bellwether.sandbox.models.beliefs import Truth
 from bellwether.sandbox.models.endpoint import ModelEndpoint
-from bellwether.sandbox.models.personalities import PERSONALITIES, Skill, skill
+from bellwether.sandbox.models.personalities import PERSONALITIES
 
-__all__ = ["PERSONALITIES", "ModelEndpoint", "Skill", "Truth", "skill"]
+__all__ = ["PERSONALITIES", "ModelEndpoint", "Truth"]

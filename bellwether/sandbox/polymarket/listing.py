@@ -6,16 +6,13 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from functools import lru_cache
 
-import numpy as np
-
-from bellwether.errors import BellwetherError
 from bellwether.sandbox.polymarket.ids import Ids
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket, MarketFees
 from bellwether.sandbox.polymarket.resolution import HALF, LATEST_RESOLUTION, NO, YES, draw_delay, draw_steps
-from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, midnight, to_instant
+from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, midnight
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.sandbox.world.catalogue import QuestionFamily, load_catalogue
 from bellwether.sandbox.world.events import FAR_FUTURE, LONGEST_LIFE
@@ -222,18 +219,3 @@ class GeneratedPolymarket:
         """Return the market with this id, condition id or token id, even if it is not listed yet; None for an unknown one."""
         pair = self.find_pair(name)
         return pair[1] if pair else None
-
-    def market(self, market_id: str) -> ListedMarket:
-        """Return the market with this id. Raises `BellwetherError` for an unknown id."""
-        market = self.listed(market_id)
-        if market is None:
-            raise BellwetherError(
-                f"look up Polymarket's market {market_id}: the world of seed {self._world.seed} has no market of this id; take an id that it listed"
-            )
-        return market
-
-    def truth(self, market_id: str, at: datetime) -> float:
-        """Return the latent probability of the first outcome as of an instant; 1 or 0 from the answer on."""
-        market = self.market(market_id)
-        yes = float(market.claim.probabilities_at(np.asarray([to_instant(at)], dtype=np.int64))[0])
-        return 1.0 - yes if market.yes else yes

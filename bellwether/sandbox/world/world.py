@@ -6,14 +6,10 @@ Days are numbered from 2025-01-01, which is 0. The day of an event (`home`) is t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
 
-import numpy as np
-
-from bellwether.errors import BellwetherError, ConfigError
-from bellwether.sandbox.timestamps import to_instant
+from bellwether.errors import ConfigError
 from bellwether.sandbox.world.catalogue import load_catalogue
 from bellwether.sandbox.world.events import LONGEST_LIFE, draw_event, read_event_code
 from bellwether.sandbox.world.model import Key, Market, WorldEvent, to_day_number
@@ -61,18 +57,6 @@ class GeneratedWorld:
         """Return the market with this ticker, even if it is not listed yet; None for an unknown ticker."""
         event = self.event("-".join(ticker.split("-")[:2]))
         return next((market for market in event.markets if market.ticker == ticker), None) if event else None
-
-    def truth(self, ticker: str, at: datetime) -> float:
-        """Return the true probability of YES as of an instant; 1 or 0 from the close on.
-
-        The determination of a void or scalar market does not use the latent outcome. Raises `BellwetherError` for an unknown ticker.
-        """
-        market = self.market(ticker)
-        if market is None:
-            raise BellwetherError(
-                f"look up the truth of {ticker}: the world of seed {self.seed} has no such market; take a ticker that it listed"
-            )
-        return float(market.latent.probabilities_at(np.asarray([to_instant(at)], dtype=np.int64))[0])
 
     def _collect_created(self, day: int) -> tuple[WorldEvent, ...]:
         """Return the events created on day number `day`, by sort key."""

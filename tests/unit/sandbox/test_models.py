@@ -21,7 +21,7 @@ from bellwether.forecasting.parsing import read
 from bellwether.forecasting.prompt import Elicitation, messages
 from bellwether.forecasting.prompt import response_format as forecast_format
 from bellwether.sandbox import GeneratedWorld, start_clock
-from bellwether.sandbox.models import PERSONALITIES, ModelEndpoint, Truth, skill
+from bellwether.sandbox.models import PERSONALITIES, ModelEndpoint, Truth
 from bellwether.sandbox.models.beliefs import captured_subject
 from bellwether.sandbox.models.replies import ModelReply, ReplyWriter
 from bellwether.sandbox.models.request import read_request
@@ -103,9 +103,9 @@ def test_what_is_read_is_the_documented_transformation(elicitation: Elicitation)
     for market in settled()[:40]:
         p = known_day_before(market)
         for model in ("calibrated", "overconfident", "contrarian", "slow"):
-            assert forecast(model, market, elicitation) == pytest.approx(skill(model).states(p), abs=1e-9)
-    assert skill("overconfident").states(0.6) == pytest.approx(special.expit(2.5 * special.logit(0.6)), abs=5e-5)
-    assert (skill("contrarian").states(0.6), skill("calibrated").states(1.0)) == (0.4, 0.9999)
+            assert forecast(model, market, elicitation) == pytest.approx(PERSONALITIES[model].distort(p), abs=1e-9)
+    assert PERSONALITIES["overconfident"].distort(0.6) == pytest.approx(special.expit(2.5 * special.logit(0.6)), abs=5e-5)
+    assert (PERSONALITIES["contrarian"].distort(0.6), PERSONALITIES["calibrated"].distort(1.0)) == (0.4, 0.9999)
 
 
 def test_the_excess_in_brier_and_the_ranking_are_the_documented_ones() -> None:
@@ -116,7 +116,10 @@ def test_the_excess_in_brier_and_the_ranking_are_the_documented_ones() -> None:
     z = (outcomes - known) * (1 - 2 * known)
     # Spiegelhalter's z, standard normal for a calibrated forecaster (Statistics in Medicine 5 (1986), 421-433).
     assert abs(z.sum() / math.sqrt(((1 - 2 * known) ** 2 * known * (1 - known)).sum())) < 2.6
-    documented = {model: skill(model).excess_brier(known.tolist()) for model in KNOWN}
+    shocks = {model: stats.norm.ppf((np.arange(200) + 0.5) / 200) if PERSONALITIES[model].noise else [0.0] for model in KNOWN}
+    documented = {
+        model: np.mean([(PERSONALITIES[model].distort(p, z) - p) ** 2 for p in known.tolist() for z in shocks[model]]) for model in KNOWN
+    }
     for model in KNOWN[1:]:
         excess = (stated[model] - outcomes) ** 2 - (known - outcomes) ** 2
         assert abs(excess.mean() - documented[model]) < 4 * excess.std(ddof=1) / math.sqrt(len(excess)), model
