@@ -68,6 +68,6 @@ def archive_cohort(context: WeekContext, cohort: date, by: str, reason: str) -> 
 
 
 def _require_text(action: str, by: str, reason: str) -> None:
-    for name, text in (("--by", by), ("--reason", reason)):
+    for name, text in (("your login name (LOGNAME)", by), ("--reason", reason)):
         if not text.strip() or not text.isprintable():
             raise ConfigError(f"{action:.120}: {name} is {text!r:.60}; give one line of text")
