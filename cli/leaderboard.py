@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import click
 
@@ -15,7 +15,7 @@ from bellwether.settings import settings
 from bellwether.tables import table
 from bellwether.tables.arena import LEADERBOARD
 from cli.delays import find_date, find_publication_date, print_date, warn_of_delays
-from cli.options import KNOWN_AT
+from cli.options import INSTANT
 
 #: Name of the arena's leaderboard among those of releases.
 _ARENA = "arena"
@@ -23,7 +23,12 @@ _ARENA = "arena"
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[RELEASE|arena]...")
-@KNOWN_AT
+@click.option(
+    "--known-at",
+    type=INSTANT,
+    callback=lambda _, __, at: at and at.replace(tzinfo=UTC),
+    help="Show the state known at this time (UTC; a day is its 00:00).",
+)
 def leaderboard(names: tuple[str, ...], known_at: datetime | None) -> None:
     """Show the leaderboards of releases and of the arena; all by default.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -59,19 +59,7 @@ INSTANT = _Instant({"%Y-%m-%d": "YYYY-MM-DD", "%Y-%m-%dT%H:%M": "YYYY-MM-DDTHH:M
 DOLLARS = _Dollars()
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-ARCHIVE = click.option(
-    "--archive/--no-archive",
-    default=False,
-    show_default=True,
-    help="Scan the venue's archive first: needed for days more than about 3 months ago.",
-)
 REASON = click.option("--reason", required=True, metavar="TEXT", help="Reason, in one line.")
-KNOWN_AT = click.option(
-    "--known-at",
-    type=INSTANT,
-    callback=lambda _, __, at: at and at.replace(tzinfo=UTC),
-    help="Show the state known at this time (UTC; a day is its 00:00).",
-)
 
 
 def operator_name() -> str:
