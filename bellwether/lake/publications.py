@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import IO
 
 from bellwether.errors import BellwetherError, LakeError
 from bellwether.files import checksum, replace_version, sync, try_lock, version
@@ -67,7 +68,7 @@ class FilePlace:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             file = self._path.with_name(f"{self._path.name}.lock").open("w")
         with file:
-            self._wait_for_lock(lambda: try_lock(file), timeout)
+            self._wait_for_lock(file, timeout)
             self._remove_drafts()
             try:
                 return self._replace(build_file)
@@ -89,9 +90,9 @@ class FilePlace:
         for path in self._path.parent.glob(f"{glob.escape(self._path.name)}{TEMPORARY}*"):
             path.unlink(missing_ok=True)
 
-    def _wait_for_lock(self, take: Callable[[], bool], timeout: float) -> None:
+    def _wait_for_lock(self, file: IO[str], timeout: float) -> None:
         deadline = time.monotonic() + timeout
-        while not take():
+        while not try_lock(file):
             if time.monotonic() > deadline:
                 raise LakeError(
                     f"publishing {self.name}: the lock of publishers was not free within {timeout:g} s; wait for the other publisher, or end "

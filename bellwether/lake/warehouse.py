@@ -72,9 +72,9 @@ def connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
             connection.execute(f"ATTACH {literal(str(file))} AS {DATABASE} (READ_ONLY)")
             connection.execute(f"USE {DATABASE}")
             remote = any(map(is_s3, _listed_files(connection)))
+            _require_own_lake(connection, path)
         except duckdb.Error as error:
             raise LakeError(f"opening the warehouse {file}: {error}; {PUBLISH_AGAIN}") from error
-        _require_own_lake(connection, path)
         if remote and duckdb_connection.find_httpfs():
             duckdb_connection.allow_s3(connection)
         yield connection
