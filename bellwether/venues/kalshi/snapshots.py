@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,6 +20,7 @@ import polars as pl
 from bellwether.errors import ConfigError
 from bellwether.venues.http.client import KalshiClient
 from bellwether.venues.http.page import VenuePage, split_batches
+from bellwether.venues.http.paging import Listing
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.archive import parse_cutoff
 from bellwether.venues.kalshi.wire import extract_nested_markets, parse_candles, parse_events, parse_markets, parse_series
@@ -30,67 +31,52 @@ _UNKNOWN = frozenset({404})
 _PRICE, _SIZE = re.compile(r"0\.[0-9]{1,6}"), re.compile(r"[0-9]{1,16}(\.[0-9]{1,2})?")
 
 
-@dataclass(frozen=True)
+@dataclass
 class MarketRows:
-    """Rows of raw/kalshi_markets by ticker and of raw/kalshi_events by event ticker, as dictionaries.
+    """Rows of raw/kalshi_markets by ticker and of raw/kalshi_events by event ticker, as dictionaries. If one occurs repeatedly, its first record
+    counts.
 
     at: time of the venue's first response; None without a response. rejects: number of invalid objects.
     """
 
-    contracts: Mapping[str, Row] = field(default_factory=dict)
-    events: Mapping[str, Row] = field(default_factory=dict)
+    contracts: dict[str, Row] = field(default_factory=dict)
+    events: dict[str, Row] = field(default_factory=dict)
     at: datetime | None = None
     rejects: int = 0
 
+    async def add_pages(self, client: KalshiClient, listing: Listing, wanted: pl.Expr | None = None) -> None:
+        """Add the contracts and events of a listing of contracts, or of events with or without nested contracts. wanted: predicate that
+        selects contracts.
+        """
+        async with aclosing(client.follow(listing)) as pages:  # type: ignore[type-var]
+            async for page in pages:
+                self.at = self.at or page.fetched_at
+                day, of_events = page.fetched_at.date(), listing.items == "events"
+                objects = extract_nested_markets(page.items("events")) if of_events else page.items("markets")
+                contracts = parse_markets(objects, page.origin, day=day)
+                rows = contracts.rows if wanted is None else contracts.rows.filter(wanted)
+                for row in rows.iter_rows(named=True):
+                    self.contracts.setdefault(row["ticker"], row)
+                self.rejects += contracts.rejects.height
+                if of_events:
+                    events = parse_events(page.items("events"), page.origin, day=day)
+                    for row in events.rows.select(pl.exclude("body")).iter_rows(named=True):
+                        self.events.setdefault(row["event_ticker"], row)
+                    self.rejects += events.rejects.height
 
-class _MarketCollector:
-    """Collector of contracts and events from pages. If a contract occurs repeatedly, its first record counts."""
-
-    def __init__(self) -> None:
-        self.contracts: dict[str, Row] = {}
-        self.events: dict[str, Row] = {}
-        self._at: datetime | None = None
-        self._rejects = 0
-
-    async def add_pages(self, pages: AsyncIterator[VenuePage], wanted: pl.Expr | None = None) -> _MarketCollector:
-        """Add the pages of a listing of contracts, or of events with nested contracts. wanted: predicate that selects contracts."""
-        async with aclosing(pages) as iteration:  # type: ignore[type-var]
-            async for page in iteration:
-                self._at = self._at or page.fetched_at
-                self._add(page, wanted)
-        return self
-
-    def _add(self, page: VenuePage, wanted: pl.Expr | None) -> None:
-        """Add the contracts and events of a page."""
-        day, of_events = page.fetched_at.date(), "events" in page.answer
-        objects = extract_nested_markets(page.items("events")) if of_events else page.items("markets")
-        parsed = [parse_markets(objects, page.origin, day=day)]
-        rows = parsed[0].rows if wanted is None else parsed[0].rows.filter(wanted)
-        for row in rows.iter_rows(named=True):
-            self.contracts.setdefault(row["ticker"], row)
-        if of_events:
-            parsed.append(parse_events(page.items("events"), page.origin, day=day))
-            for row in parsed[1].rows.select(pl.exclude("body")).iter_rows(named=True):
-                self.events.setdefault(row["event_ticker"], row)
-        self._rejects += sum(records.rejects.height for records in parsed)
-
-    async def with_events(self, client: KalshiClient) -> MarketRows:
-        """Fetch the events of the contracts, and return all rows."""
+    async def add_events(self, client: KalshiClient) -> None:
+        """Fetch and add the events of the contracts."""
         wanted = sorted({row["event_ticker"] for row in self.contracts.values()} - set(self.events))
         for batch in split_batches(wanted, routes.MOST_EVENTS):
-            await self.add_pages(client.follow(routes.events(tickers=batch, nested=False)))
-        return self.rows()
-
-    def rows(self) -> MarketRows:
-        """Return the rows collected so far."""
-        return MarketRows(self.contracts, self.events, self._at, self._rejects)
+            await self.add_pages(client, routes.events(tickers=batch, nested=False))
 
 
 async def fetch_open_events(client: KalshiClient, now: datetime) -> MarketRows:
     """Fetch all events with an open contract, and their contracts that are not archived; combos are excluded."""
     # Every open contract closes after the bound, without which the venue would list the events of all years.
-    pages = client.follow(routes.events(status="open", closing_after=now - timedelta(minutes=1), nested=True))
-    return (await _MarketCollector().add_pages(pages)).rows()
+    rows = MarketRows()
+    await rows.add_pages(client, routes.events(status="open", closing_after=now - timedelta(minutes=1), nested=True))
+    return rows
 
 
 async def fetch_closing_after(client: KalshiClient, at: datetime, wanted: pl.Expr) -> MarketRows:
@@ -103,24 +89,25 @@ async def fetch_closing_after(client: KalshiClient, at: datetime, wanted: pl.Exp
         raise ConfigError(
             f"listing Kalshi's markets as of {at.isoformat()}: the venue lists what was paid out since {cutoff.isoformat()}; choose a later week"
         )
-    pages = client.follow(routes.markets(closing_after=at - timedelta(seconds=1)))
-    return await (await _MarketCollector().add_pages(pages, wanted=wanted)).with_events(client)
+    rows = MarketRows()
+    await rows.add_pages(client, routes.markets(closing_after=at - timedelta(seconds=1)), wanted)
+    await rows.add_events(client)
+    return rows
 
 
 async def fetch_by_id(client: KalshiClient, names: Sequence[str]) -> tuple[MarketRows, frozenset[str]]:
     """Fetch contracts, live or archived. names: tickers of contracts, or of events for all their contracts. Also return those names that
     are events.
     """
-    collector, names = _MarketCollector(), list(dict.fromkeys(names))
-    for batch in split_batches(names, routes.MOST_TICKERS):
-        await collector.add_pages(client.follow(routes.markets(tickers=batch, mve_filter=None)))
-    for batch in split_batches([name for name in names if name not in collector.contracts], routes.MOST_TICKERS):
-        await collector.add_pages(client.follow(routes.historical_markets(tickers=batch, mve_filter=None)))
-    others = [name for name in names if name not in collector.contracts]
+    rows, names = MarketRows(), list(dict.fromkeys(names))
+    for route in (routes.markets, routes.historical_markets):
+        for batch in split_batches([name for name in names if name not in rows.contracts], routes.MOST_TICKERS):
+            await rows.add_pages(client, route(tickers=batch, mve_filter=None))
+    others = [name for name in names if name not in rows.contracts]
     for name in others:
-        await collector.add_pages(client.follow(routes.markets(event_ticker=name)))
-        await collector.add_pages(client.follow(routes.historical_markets(event_ticker=name)))
-    rows = await collector.with_events(client)
+        await rows.add_pages(client, routes.markets(event_ticker=name))
+        await rows.add_pages(client, routes.historical_markets(event_ticker=name))
+    await rows.add_events(client)
     return rows, frozenset(others) & {row["event_ticker"] for row in rows.contracts.values()}
 
 

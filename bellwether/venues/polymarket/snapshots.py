@@ -6,9 +6,9 @@ A mark is the value of a position at an instant.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -17,6 +17,7 @@ import polars as pl
 
 from bellwether.venues.http.client import ClobClient, GammaClient
 from bellwether.venues.http.page import VenuePage, split_batches
+from bellwether.venues.http.paging import Listing
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.clob_wire import parse_winners
 from bellwether.venues.polymarket.routes import COARSE_MINUTES, FINE_MINUTES, MOST_DAYS, UNKNOWN
@@ -26,44 +27,63 @@ from bellwether.venues.wire.times import END_SECOND, split_span
 _DECIMAL, _MILLIS = re.compile(r"[0-9]{1,18}(\.[0-9]+)?"), re.compile(r"[0-9]{1,17}")
 
 
-@dataclass(frozen=True, slots=True)
+Row = Mapping[str, Any]
+
+
+@dataclass
 class MarketRows:
-    """Rows of raw/polymarket_markets, as dictionaries.
+    """Rows of raw/polymarket_markets, as dictionaries by market id. If a market occurs repeatedly, its last record counts.
 
     at: time of the venue's first response; None without a response. rejects: number of invalid objects.
     """
 
-    rows: tuple[Mapping[str, Any], ...]
-    at: datetime | None
+    by_id: dict[str, Row] = field(default_factory=dict)
+    at: datetime | None = None
     rejects: int = 0
 
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows, in the order in which their markets were listed first."""
+        return tuple(self.by_id.values())
 
-async def fetch_largest_open(gamma: GammaClient, count: int, matches: Callable[[Mapping[str, Any]], bool] = lambda row: True) -> MarketRows:
+    async def add_pages(self, gamma: GammaClient, listing: Listing, is_enough: Callable[[], bool] = lambda: False) -> None:
+        """Add the markets of a listing, up to the page after which `is_enough` returns True."""
+        async with aclosing(gamma.follow(listing)) as pages:  # type: ignore[type-var]
+            async for page in pages:
+                self.at = self.at or page.fetched_at
+                parsed = parse_markets(page.items("markets"), page.origin, day=page.fetched_at.date())
+                self.by_id |= {row["market_id"]: row for row in parsed.rows.select(pl.exclude("body")).iter_rows(named=True)}
+                self.rejects += parsed.rejects.height
+                if is_enough():
+                    break
+
+
+async def fetch_largest_open(gamma: GammaClient, count: int, matches: Callable[[Row], bool] = lambda row: True) -> MarketRows:
     """Fetch open markets by descending volume, page by page until at least `count` of them satisfy `matches`."""
-    listing = gamma.follow(routes.markets(closed=False, active=True, order="volumeNum", ascending=False))
-    return await _collect_rows(listing, count, matches)
+    found = MarketRows()
+    listing = routes.markets(closed=False, active=True, order="volumeNum", ascending=False)
+    await found.add_pages(gamma, listing, lambda: sum(map(matches, found.by_id.values())) >= count)
+    return found
 
 
 async def fetch_ending(gamma: GammaClient, first: datetime, last: datetime) -> MarketRows:
     """Fetch all markets, open and closed, whose scheduled end is between two instants, earliest end first."""
-    parts = []
+    found = MarketRows()
     # The open ones first: a market that closes meanwhile is then in both lists, not in neither.
     for closed in (False, True):
-        listing = gamma.follow(routes.markets(closed=closed, end_date_min=first, end_date_max=last, order="endDate", ascending=True))
-        parts.append(await _collect_rows(listing))
-    return _merge_rows(parts)
+        listing = routes.markets(closed=closed, end_date_min=first, end_date_max=last, order="endDate", ascending=True)
+        await found.add_pages(gamma, listing)
+    return found
 
 
 async def fetch_by_id(gamma: GammaClient, market_ids: Sequence[str]) -> MarketRows:
     """Fetch markets by id, open or closed; unknown ids are left out."""
-    parts: list[MarketRows] = []
-    returned_ids: set[str] = set()
+    found = MarketRows()
     for closed in (False, True):
-        missing = [market_id for market_id in market_ids if market_id not in returned_ids]
+        missing = [market_id for market_id in market_ids if market_id not in found.by_id]
         for batch in split_batches(missing, routes.MOST_MARKETS):
-            parts.append(await _collect_rows(gamma.follow(routes.markets(closed=closed, ids=batch))))
-            returned_ids.update(row["market_id"] for row in parts[-1].rows)
-    return _merge_rows(parts)
+            await found.add_pages(gamma, routes.markets(closed=closed, ids=batch))
+    return found
 
 
 async def fetch_winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[str, tuple[list[str], bool | None]]:
@@ -192,29 +212,3 @@ def _parse_points(page: VenuePage) -> Iterable[tuple[datetime, Decimal]]:
         seconds, price = (point.get("t"), _parse_decimal(point.get("p"), PRICE_PLACES)) if isinstance(point, dict) else (None, None)
         if type(seconds) is int and 0 <= seconds < END_SECOND and price is not None and price <= 1:
             yield datetime.fromtimestamp(seconds, UTC), price
-
-
-async def _collect_rows(
-    pages: AsyncIterator[VenuePage], count: int | None = None, matches: Callable[[Mapping[str, Any]], bool] = lambda row: True
-) -> MarketRows:
-    """Collect the rows of a listing, up to the page on which `count` of them satisfy `matches`."""
-    rows: list[Mapping[str, Any]] = []
-    at, rejects, matching = None, 0, 0
-    async with aclosing(pages) as iteration:  # type: ignore[type-var]
-        async for page in iteration:
-            at = at or page.fetched_at
-            parsed = parse_markets(page.items("markets"), page.origin, day=page.fetched_at.date())
-            more = parsed.rows.select(pl.exclude("body")).to_dicts()
-            rows += more
-            rejects += parsed.rejects.height
-            matching += sum(map(matches, more))
-            if count is not None and matching >= count:
-                break
-    return MarketRows(tuple(rows), at, rejects)
-
-
-def _merge_rows(parts: Sequence[MarketRows]) -> MarketRows:
-    """Merge several snapshots; if a market is in several, the last record counts."""
-    rows = {row["market_id"]: row for part in parts for row in part.rows}
-    at = min((part.at for part in parts if part.at is not None), default=None)
-    return MarketRows(tuple(rows.values()), at, sum(part.rejects for part in parts))
