@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,10 +20,8 @@ from bellwether.venues.wire.times import parse_instant
 
 _SECOND = timedelta(seconds=1)
 _NEVER = datetime(1971, 1, 1, tzinfo=UTC)
-#: Consecutive rounds in which the venue does not list a market before the market counts as closed.
-_UNLISTED = 3
 #: Statuses of markets that no longer trade.
-_OVER = frozenset({"closed", "determined", "disputed", "amended", "finalized", "settled"})
+_OVER = frozenset({"closed", "determined", "disputed", "amended", "finalized"})
 
 
 class KalshiPolling:
@@ -56,7 +53,6 @@ class KalshiPolling:
         self._connection, self._ordinal = start
         self._clock = clock
         self._newest: dict[str, datetime] = {}
-        self._unlisted: Counter[str] = Counter()
         self._seen: dict[str, set[str]] = {ticker: set() for ticker in tickers}
 
     async def frames(self) -> AsyncGenerator[Frame, None]:
@@ -73,9 +69,11 @@ class KalshiPolling:
                 yield self._frame(REST_BOOKS, page)
             async for page in self._all_new_trades(self.open):
                 yield self._frame(REST_TRADES, page)
+            over = await find_over_markets(self._client, self.open)
             # Trades between the last request and the close.
-            async for page in self._all_new_trades(await self._drop_closed()):
+            async for page in self._all_new_trades(sorted(over)):
                 yield self._frame(REST_TRADES, page)
+            self.open = [ticker for ticker in self.open if ticker not in over]
             if self.open:
                 await asyncio.sleep(max(0.0, started + self._interval - time.monotonic()))
 
@@ -105,29 +103,15 @@ class KalshiPolling:
         self._seen[ticker] = new or known_ids
         return pages[::-1]
 
-    async def _drop_closed(self) -> list[str]:
-        """Drop the markets that no longer trade, by their status or because the venue no longer lists them, and return their tickers."""
-        listed = await _fetch_listed(self._client, self.open)
-        for ticker in self.open:
-            self._unlisted[ticker] = 0 if ticker in listed else self._unlisted[ticker] + 1
-        closed = [ticker for ticker in self.open if listed.get(ticker, self._unlisted[ticker] >= _UNLISTED)]
-        self.open = [ticker for ticker in self.open if ticker not in closed]
-        return closed
-
 
 async def find_over_markets(client: KalshiClient, tickers: Sequence[str]) -> set[str]:
     """Fetch the status of markets, and return those that no longer trade. Raises `VenueError` if the venue does not respond."""
-    return {ticker for ticker, is_over in (await _fetch_listed(client, tickers)).items() if is_over}
-
-
-async def _fetch_listed(client: KalshiClient, tickers: Sequence[str]) -> dict[str, bool]:
-    """Fetch the listed markets; return for each ticker True if it no longer trades."""
-    listed: dict[str, bool] = {}
+    over: set[str] = set()
     for batch in split_batches(tickers, MOST_TICKERS):
         async for page in client.follow(routes.markets(tickers=batch, mve_filter=None)):
-            markets = [market for market in page.items("markets") if isinstance(market, dict)]
-            listed |= {market["ticker"]: str(market.get("status")) in _OVER for market in markets if isinstance(market.get("ticker"), str)}
-    return listed
+            markets = [market for market in page.items("markets") if isinstance(market, dict) and market.get("status") in _OVER]
+            over.update(str(market.get("ticker")) for market in markets)
+    return over
 
 
 def _read_created(trade: dict[str, Any]) -> datetime:
