@@ -90,7 +90,7 @@ def kalshi_archive(
     context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource
 ) -> Iterator[dg.MaterializeResult]:
     """Pull the markets at Kalshi's historical endpoints, and their rejects."""
-    from bellwether.venues.kalshi.archive import pull_archive
+    from bellwether.venues.kalshi.pull import pull_archive
 
     yield from _pull_listing(context, config, kalshi, lake, ARCHIVE_TABLES, pull_archive)
 

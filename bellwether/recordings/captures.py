@@ -41,8 +41,7 @@ from bellwether.recordings.recording import (
     dump_about,
     read_lines,
 )
-from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_envelope, read_ticker
-from bellwether.venues.kalshi.stream.protocol import CHANNELS
+from bellwether.venues.kalshi.stream.frame import CHANNELS, DELTA, SNAPSHOT, Frame, parse_message, read_body, read_envelope, read_ticker
 from bellwether.venues.wire.times import END_SECOND
 
 

@@ -18,8 +18,17 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from bellwether.recordings.recording import Recording
-from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_envelope, read_ticker
-from bellwether.venues.kalshi.stream.protocol import SubscriptionEnd, read_subscription_end
+from bellwether.venues.kalshi.stream.frame import (
+    DELTA,
+    SNAPSHOT,
+    Frame,
+    SubscriptionEnd,
+    parse_message,
+    read_body,
+    read_envelope,
+    read_subscription_end,
+    read_ticker,
+)
 
 #: Key of a subscription: the ordinal of its connection, and its id there.
 Key = tuple[int, int]

@@ -22,9 +22,8 @@ from bellwether.recordings.recording import Recording, RecordingRequest, check_n
 from bellwether.venues.http.client import KalshiClient, RateLimit
 from bellwether.venues.kalshi import routes, snapshots
 from bellwether.venues.kalshi.stream.client import KalshiStream
-from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, Frame
+from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, USUAL, Frame, StreamSubscription
 from bellwether.venues.kalshi.stream.polling import KalshiPolling, find_over_markets
-from bellwether.venues.kalshi.stream.protocol import USUAL, StreamSubscription
 from bellwether.venues.wire.times import parse_instant
 from bellwether.worlds import Addresses
 

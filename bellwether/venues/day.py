@@ -25,9 +25,8 @@ from bellwether.tables.raw import FAILURES
 from bellwether.tables.schema import Table
 from bellwether.venues.http.client import TASK_STATS, HttpClient, RequestStats
 from bellwether.venues.http.page import VenuePage
-from bellwether.venues.http.pages import Note, PageStore, StoredPull
+from bellwether.venues.http.pages import Note, PageStore, Progress, Puller, StoredPull, run_pull
 from bellwether.venues.http.paging import Listing
-from bellwether.venues.http.puller import Progress, Puller, run_pull
 from bellwether.venues.wire.rejects import (
     HOLE,
     NOT_LISTED,

@@ -22,12 +22,11 @@ from bellwether.tables.raw import POLYMARKET_MARKETS, POLYMARKET_WINNERS
 from bellwether.venues.day import DayPull, PullPlan, pull_day
 from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import PageStore
-from bellwether.venues.polymarket.clob_wire import parse_winners
 from bellwether.venues.polymarket.fees import FREE, schedule_of
 from bellwether.venues.polymarket.pull import PolymarketDay
 from bellwether.venues.polymarket.resolution import EVIDENCE, build_resolutions, resolve_markets
 from bellwether.venues.polymarket.snapshots import parse_books
-from bellwether.venues.polymarket.wire import parse_markets
+from bellwether.venues.polymarket.wire import parse_markets, parse_winners
 from bellwether.venues.wire.rejects import Origin, ParsedRecords
 from tests.unit.venues.polymarket_clients import clob, gamma
 from tests.unit.venues.polymarket_objects import clob_pages, read

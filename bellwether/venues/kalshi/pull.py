@@ -1,18 +1,22 @@
-"""Pulls of Kalshi: the series, and the markets that closed on one UTC day, live and archived, with their events and candles.
+"""Pulls of Kalshi: the series, the archive, and the markets that closed on one UTC day, live and archived, with their events and candles.
 
-Markets settled before the venue's cutoff, an instant, are only in its archive. Only keys of records stay in memory; rows are read page by
-page.
+Markets settled before the venue's cutoff, an instant, are only in its archive, which cannot be filtered by time, so that each new cutoff needs
+a complete scan. A hole is an empty page whose cursor continues. Only keys of records stay in memory; rows are read page by page.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 import polars as pl
 
+from bellwether.errors import LakeError, VenueError
 from bellwether.tables.raw import (
+    KALSHI_ARCHIVE,
     KALSHI_CANDLES,
     KALSHI_EVENTS,
     KALSHI_MARKETS,
@@ -20,22 +24,170 @@ from bellwether.tables.raw import (
     KALSHI_REJECTS,
     KALSHI_SERIES,
 )
-from bellwether.venues.day import FOLLOWED, NAMED, Markets, PullPlan, VenueDay
+from bellwether.venues.day import FOLLOWED, NAMED, Markets, PullPlan, VenueDay, build_keys, key_schema, select_records
 from bellwether.venues.http.client import KalshiClient
 from bellwether.venues.http.page import VenueCall, VenuePage, split_batches
-from bellwether.venues.http.pages import PageStore, StoredPull
+from bellwether.venues.http.pages import Note, PageStore, Progress, Puller, StoredPull, run_pull
 from bellwether.venues.http.paging import Listing
-from bellwether.venues.http.puller import Progress, Puller, run_pull
 from bellwether.venues.http.retry import parse_error_text
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.archive import find_covering_archive, parse_cutoff, rank_records
 from bellwether.venues.kalshi.routes import MOST_CANDLES, MOST_TICKERS
 from bellwether.venues.kalshi.wire import parse_candles, parse_events, parse_markets, parse_series
-from bellwether.venues.wire.rejects import ParsedRecords, RecordType
+from bellwether.venues.wire.rejects import ParsedRecords, Quarantine, RecordType
+from bellwether.venues.wire.times import parse_instant
 
 _NOT_FOUND = 404
 _PAID_OUT = "finalized"
 _ROWS_AT_ONCE = 1000
+
+
+#: Listing and step of a scan of the archive, and keys of its records.
+_ARCHIVE, _SCAN = "archive", "markets"
+_ARCHIVE_KEYS = key_schema(KALSHI_ARCHIVE, ("ticker", "updated_at", "result"))
+
+
+def rank_records() -> list[tuple[str | pl.Expr, bool]]:
+    """Return the order in which records of a market count, as columns, and whether they descend: the newest first; among equally new ones
+    the first with a result, else the first.
+    """
+    return [("updated_at", True), (pl.col("result") == "", False), ("listing", False), ("page", False), ("ordinal", False)]
+
+
+def parse_cutoff(page: VenuePage) -> datetime:
+    """Parse the cutoff in the response of /historical/cutoff. Raises `VenueError` if the response lacks it."""
+    text = page.answer.get("market_settled_ts")
+    cutoff = parse_instant(text)
+    if cutoff is None:
+        raise VenueError(
+            page.request,
+            1,
+            f"market_settled_ts is {text!r:.80}, not a time of the years 1970 to 2200",
+            "Without the cutoff no day is complete; run again later",
+            kind="malformed",
+        )
+    return cutoff
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePull:
+    """Finished scan of the archive. requests: number of pages fetched by this run; 0 if the scan was already stored.
+
+    Its note has the `cutoff` (all markets settled before it were in the archive), `superseded` (page and ordinal of the records that were not
+    chosen), `reject_pages` (ordinals of the pages with invalid records) and `holes` (ordinals of the empty pages whose cursor continues).
+    """
+
+    pull: StoredPull
+    requests: int = 0
+
+    @property
+    def note(self) -> Note:
+        """Note of the scan."""
+        assert self.pull.note is not None
+        return self.pull.note
+
+    @property
+    def cutoff(self) -> datetime:
+        """The venue's cutoff at the time of the scan."""
+        return datetime.fromisoformat(self.note["cutoff"])
+
+    def markets(self) -> Iterator[pl.DataFrame]:
+        """Yield frames of raw/kalshi_archive, one per page with records, each market once."""
+        superseded: defaultdict[int, list[int]] = defaultdict(list)
+        for number, ordinal in self.note["superseded"]:
+            superseded[number].append(ordinal)
+        for page in self.pull.pages(_SCAN):
+            parsed = _parse_archived(page)
+            rows = parsed.rows.filter(~pl.Series(parsed.ordinals, dtype=pl.Int32()).is_in(superseded[page.ordinal]))
+            if rows.height:
+                yield rows
+
+    def rejects(self, day: date | None = None) -> pl.DataFrame:
+        """Return the rejects, with the day of the market's close, or of the response if the close is unreadable.
+
+        day: return only its rejects, and the holes, as their markets may belong to any day; None: all.
+        """
+        frames = [KALSHI_REJECTS.empty()]
+        for ordinal in self.note["reject_pages"]:
+            rejects = _parse_archived(self.pull.page(_SCAN, ordinal)).rejects
+            frames.append(rejects if day is None else rejects.filter(pl.col("day") == day))
+        for ordinal in self.note["holes"]:
+            page = self.pull.page(_SCAN, ordinal)
+            quarantine = Quarantine(KALSHI_ARCHIVE, "ticker", day or page.fetched_at.date(), page.origin)
+            frames.append(quarantine.reject_hole(page.answer))
+        return pl.concat(frames)
+
+    def summary(self) -> dict[str, object]:
+        """Return the folder, the cutoff and the number of requests of the scan."""
+        return {"pull": self.pull.folder, "cutoff": self.cutoff.isoformat(), "requests": self.requests}
+
+
+async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> ArchivePull:
+    """Scan the archive at the venue's current cutoff; without `refresh`, reuse the stored scan of that cutoff.
+
+    Raises `VenueError` if the venue does not respond, or if its listing loops.
+    """
+    cutoff = parse_cutoff(await client.fetch(routes.historical_cutoff()))
+    pull = pages.open(_ARCHIVE, f"{cutoff:%Y-%m-%dT%H%M%S.%fZ}", refresh=refresh)
+
+    async def work(puller: Puller) -> ArchivePull:
+        if puller.pull.note is None:
+            puller.finish(await _scan(puller, cutoff))
+        return ArchivePull(puller.pull, puller.requests)
+
+    return await run_pull(client, pages, pull, work, progress)
+
+
+def find_covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date, cutoff: datetime) -> ArchivePull | None:
+    """Return the stored scan from which the table raw/kalshi_archive was made (`rows`); None if no market of `day` can be in the archive.
+
+    Markets of a day that began before `cutoff` can be archived. Raises `LakeError` if the scan is missing, or older than `cutoff`.
+    """
+    if datetime.combine(day, time(), UTC) >= cutoff:
+        return None
+    if rows is None:
+        raise LakeError(
+            f"pulling {day}: the venue has archived what settled before {cutoff:%Y-%m-%d %H:%M}; materialize raw/kalshi_archive first"
+        )
+    known_at = rows.select(pl.col("known_at").max()).collect().item()
+    stated = known_at.isoformat() if known_at else None
+    scans = [scan for scan in map(ArchivePull, pages.list_finished(_ARCHIVE)) if scan.note["known_at"] == stated]
+    if not scans or scans[-1].cutoff < cutoff:
+        problem = f"was scanned at the cutoff {scans[-1].cutoff:%Y-%m-%d %H:%M}" if scans else "belongs to no stored scan"
+        raise LakeError(
+            f"pulling {day}: raw/kalshi_archive {problem}, but the venue has archived what settled before {cutoff:%Y-%m-%d %H:%M}; "
+            "materialize raw/kalshi_archive again, then this day"
+        )
+    return scans[-1]
+
+
+async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
+    """Fetch and store the archive; return the note of the scan."""
+    keys, reject_pages, holes = [pl.DataFrame(schema=_ARCHIVE_KEYS)], list[int](), list[int]()
+    known_at: datetime | None = None
+    listing = routes.historical_markets()
+    async for page in puller.follow(_SCAN, [listing]):
+        parsed = _parse_archived(page)
+        keys.append(build_keys(parsed, 0, _ARCHIVE_KEYS))
+        if listing.is_hole(page):
+            holes.append(page.ordinal)
+        if parsed.rejects.height:
+            reject_pages.append(page.ordinal)
+        if parsed.rows.height:
+            known_at = max(page.fetched_at, known_at or page.fetched_at)
+    records = pl.concat(keys)
+    chosen = select_records(records, "ticker", rank_records())
+    superseded = records.join(chosen, on=["page", "ordinal"], how="anti", maintain_order="left")
+    return {
+        "cutoff": cutoff.isoformat(),
+        "known_at": known_at.isoformat() if known_at else None,
+        "reject_pages": reject_pages,
+        "holes": holes,
+        "superseded": superseded.select("page", "ordinal").rows(),
+    }
+
+
+def _parse_archived(page: VenuePage) -> ParsedRecords:
+    return parse_markets(page.items("markets"), page.origin, day=page.fetched_at.date(), table=KALSHI_ARCHIVE)
 
 
 class KalshiDay(VenueDay):

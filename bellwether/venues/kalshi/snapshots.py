@@ -22,7 +22,7 @@ from bellwether.venues.http.client import KalshiClient
 from bellwether.venues.http.page import VenuePage, split_batches
 from bellwether.venues.http.paging import Listing
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.archive import parse_cutoff
+from bellwether.venues.kalshi.pull import parse_cutoff
 from bellwether.venues.kalshi.wire import extract_nested_markets, parse_candles, parse_events, parse_markets, parse_series
 
 Row = Mapping[str, Any]

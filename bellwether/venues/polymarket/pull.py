@@ -25,15 +25,13 @@ from bellwether.tables.raw import (
 from bellwether.venues.day import FOLLOWED, LISTING, NAMED, Markets, PullPlan, VenueDay
 from bellwether.venues.http.client import ClobClient, GammaClient
 from bellwether.venues.http.page import VenueCall, VenuePage, split_batches
-from bellwether.venues.http.pages import PageStore, StoredPull
+from bellwether.venues.http.pages import PageStore, Puller, StoredPull
 from bellwether.venues.http.paging import Listing
-from bellwether.venues.http.puller import Puller
 from bellwether.venues.http.retry import parse_error_text
 from bellwether.venues.polymarket import routes
-from bellwether.venues.polymarket.clob_wire import parse_prices, parse_winners
 from bellwether.venues.polymarket.resolution import list_unresolved
 from bellwether.venues.polymarket.routes import COARSE_MINUTES, FINE_MINUTES, MOST_DAYS, UNKNOWN
-from bellwether.venues.polymarket.wire import DISTANT, ID, format_time, parse_events, parse_markets
+from bellwether.venues.polymarket.wire import DISTANT, ID, format_time, parse_events, parse_markets, parse_prices, parse_winners
 from bellwether.venues.wire.rejects import ParsedRecords, RecordType
 from bellwether.venues.wire.times import parse_instant, split_span
 

@@ -19,9 +19,16 @@ from bellwether.venues.http.client import ClobClient, GammaClient
 from bellwether.venues.http.page import VenuePage, split_batches
 from bellwether.venues.http.paging import Listing
 from bellwether.venues.polymarket import routes
-from bellwether.venues.polymarket.clob_wire import parse_winners
 from bellwether.venues.polymarket.routes import COARSE_MINUTES, FINE_MINUTES, MOST_DAYS, UNKNOWN
-from bellwether.venues.polymarket.wire import ID, PRICE_PLACES, USDC_PLACES, normalize_condition, parse_markets, to_plain_decimal
+from bellwether.venues.polymarket.wire import (
+    ID,
+    PRICE_PLACES,
+    USDC_PLACES,
+    normalize_condition,
+    parse_markets,
+    parse_winners,
+    to_plain_decimal,
+)
 from bellwether.venues.wire.times import END_SECOND, split_span
 
 _DECIMAL, _MILLIS = re.compile(r"[0-9]{1,18}(\.[0-9]+)?"), re.compile(r"[0-9]{1,17}")

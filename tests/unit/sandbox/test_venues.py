@@ -18,7 +18,6 @@ from bellwether.sandbox.app import CLOB_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PA
 from bellwether.sandbox.timestamps import SECOND, to_instant
 from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi.wire import parse_events, parse_markets, parse_series
-from bellwether.venues.polymarket import clob_wire
 from bellwether.venues.polymarket import wire as polymarket
 from bellwether.venues.wire.rejects import Origin
 
@@ -126,7 +125,7 @@ def test_our_parsers_accept_polymarkets_objects_but_the_deliberately_invalid_one
     assert polymarket.parse_events(events, ORIGIN, day=TODAY).rejects.is_empty()
     paths = [f"{CLOB_PATH}/markets/{market['conditionId']}" for market in listed(True)[:30]]
     pages = [VenuePage(f"GET {path}", 200, ORIGIN.fetched_at, site().call(path).content) for path in paths]
-    winners = clob_wire.parse_winners(pages, day=TODAY)
+    winners = polymarket.parse_winners(pages, day=TODAY)
     assert winners.rejects.is_empty()
     assert winners.rows["winner"].sum() > 15
 

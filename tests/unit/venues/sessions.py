@@ -17,8 +17,7 @@ from bellwether.tables import table
 from bellwether.tables.schema import Table
 from bellwether.venues.day import DayPull, PullPlan, pull_day
 from bellwether.venues.http.pages import DONE, PageStore
-from bellwether.venues.kalshi.archive import ArchivePull, pull_archive
-from bellwether.venues.kalshi.pull import KalshiDay, SeriesPull, pull_series
+from bellwether.venues.kalshi.pull import ArchivePull, KalshiDay, SeriesPull, pull_archive, pull_series
 from bellwether.venues.polymarket.pull import PolymarketDay
 from tests.unit.venues import polymarket_world as polymarket
 from tests.unit.venues import world as kalshi

@@ -15,8 +15,7 @@ from websockets.exceptions import ConnectionClosed
 
 from bellwether.venues.http.retry import RetryPolicy
 from bellwether.venues.kalshi.stream.client import KalshiStream, StreamTimeouts
-from bellwether.venues.kalshi.stream.frame import DELTA, TRADE
-from bellwether.venues.kalshi.stream.protocol import StreamSubscription
+from bellwether.venues.kalshi.stream.frame import DELTA, TRADE, StreamSubscription
 from bellwether.venues.kalshi.stream.signing import Credentials
 
 A, B = "KXONE-26NOV21-A", "KXONE-26NOV21-B"

@@ -23,8 +23,7 @@ from bellwether.venues.day import PullPlan, pull_day
 from bellwether.venues.http.client import ClobClient, GammaClient, HttpClient, KalshiClient, RateLimit
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.http.retry import RetryPolicy
-from bellwether.venues.kalshi.archive import pull_archive
-from bellwether.venues.kalshi.pull import KalshiDay, pull_series
+from bellwether.venues.kalshi.pull import KalshiDay, pull_archive, pull_series
 from bellwether.venues.polymarket.pull import PolymarketDay
 from bellwether.venues.wire.rejects import HOLE
 from tests.faulty_server import FaultyServer, Plan, always, app_of, at_random, no_faults

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.tables.clean import RESOLUTIONS
-from bellwether.venues.polymarket.clob_wire import parse_winners
 from bellwether.venues.polymarket.resolution import EVIDENCE, RESOLUTION, SILENCE, build_resolutions, resolve_markets
-from bellwether.venues.polymarket.wire import parse_markets
+from bellwether.venues.polymarket.wire import parse_markets, parse_winners
 from tests.unit.venues.polymarket_objects import DAY, NO, ORIGIN, YES, clob_market, clob_pages, market
 
 FETCHED = datetime(2026, 3, 20, 8, 30, tzinfo=UTC)

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from bellwether.tables.raw import POLYMARKET_PRICES, POLYMARKET_REJECTS, POLYMARKET_WINNERS
 from bellwether.venues.http.page import VenuePage, decode_json
-from bellwether.venues.polymarket.clob_wire import parse_prices, parse_winners
-from bellwether.venues.polymarket.wire import parse_events
+from bellwether.venues.polymarket.wire import parse_events, parse_prices, parse_winners
 from bellwether.venues.wire.rejects import ParsedRecords
 from tests.unit.venues.polymarket_objects import (
     DAY,

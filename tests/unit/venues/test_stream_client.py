@@ -13,8 +13,7 @@ import pytest
 
 from bellwether.errors import ConfigError, VenueError
 from bellwether.venues.kalshi.stream.client import KalshiStream, StreamTimeouts
-from bellwether.venues.kalshi.stream.frame import COMBO_LIFECYCLE, DELTA, LIFECYCLE, TICKER, TRADE, Frame, StreamStart
-from bellwether.venues.kalshi.stream.protocol import StreamSubscription
+from bellwether.venues.kalshi.stream.frame import COMBO_LIFECYCLE, DELTA, LIFECYCLE, TICKER, TRADE, Frame, StreamStart, StreamSubscription
 from tests.unit.venues.stream_peer import CALM, CREDENTIALS, FAST, A, B, Peer, Venue, delta, lifecycle, snapshot, trade, venue
 
 COMBO = "KXMVESPORTSMULTIGAMEEXTENDED-S2026ABC-DEF"

@@ -35,9 +35,7 @@ from bellwether.tables.schema import Table
 from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi import snapshots as kalshi_snapshots
 from bellwether.venues.kalshi import wire as kalshi
-from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_body, read_envelope
-from bellwether.venues.kalshi.stream.protocol import TradingStatus
-from bellwether.venues.polymarket import clob_wire as clob
+from bellwether.venues.kalshi.stream.frame import Frame, TradingStatus, parse_message, read_body, read_envelope
 from bellwether.venues.polymarket import snapshots as polymarket_snapshots
 from bellwether.venues.polymarket import wire as polymarket
 from bellwether.venues.wire.rejects import ParsedRecords
@@ -92,7 +90,7 @@ def read_candles(answer: Any) -> ParsedRecords:
 
 def read_prices(answer: Any) -> ParsedRecords:
     page = VenuePage(f"GET /prices-history?market={objects.YES}", 200, ORIGIN.fetched_at, text_of(answer))
-    return clob.parse_prices([page], {objects.YES: "7"}, day=DAY, period_minutes=60)
+    return polymarket.parse_prices([page], {objects.YES: "7"}, day=DAY, period_minutes=60)
 
 
 PARSERS: dict[str, tuple[Table, Table, Any, Callable[[Any], ParsedRecords]]] = {
@@ -104,7 +102,7 @@ PARSERS: dict[str, tuple[Table, Table, Any, Callable[[Any], ParsedRecords]]] = {
     "candles of one market": (KALSHI_CANDLES, KALSHI_REJECTS, {"ticker": "T", "candlesticks": [wire_objects.candle()]}, read_candles),
     "Gamma's markets": (POLYMARKET_MARKETS, POLYMARKET_REJECTS, *listed("markets", objects.market(feeSchedule={"rate": 0.03, "exponent": 1}), polymarket.parse_markets)),
     "Gamma's events": (POLYMARKET_EVENTS, POLYMARKET_REJECTS, *listed("events", objects.event(), polymarket.parse_events)),
-    "the CLOB's winners": (POLYMARKET_WINNERS, POLYMARKET_REJECTS, *single(objects.clob_market(), clob.parse_winners)),
+    "the CLOB's winners": (POLYMARKET_WINNERS, POLYMARKET_REJECTS, *single(objects.clob_market(), polymarket.parse_winners)),
     "the CLOB's prices": (POLYMARKET_PRICES, POLYMARKET_REJECTS, {"history": [{"t": 1773446400, "p": 0.5}]}, read_prices),
 }  # fmt: skip
 

@@ -31,14 +31,21 @@ from bellwether.venues.http.retry import (
     TransientFailure,
     parse_error_text,
 )
-from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLES, START, Frame, StreamStart, parse_message, read_body, read_envelope
-from bellwether.venues.kalshi.stream.protocol import (
+from bellwether.venues.kalshi.stream.frame import (
     CHANNELS,
+    DELTA,
     ENDING,
+    LIFECYCLES,
     NO_KEY,
     RENEWING,
+    START,
+    Frame,
+    StreamStart,
     StreamSubscription,
     TradingStatus,
+    parse_message,
+    read_body,
+    read_envelope,
     read_subscription_end,
 )
 from bellwether.venues.kalshi.stream.signing import Credentials, build_headers
