@@ -21,7 +21,7 @@ from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER, forecaster_
 from assets.raw.assets import RECORDING
 from assets.replay.assets import EPISODE, EPISODE_AGENT
 from bellwether.forecasting import without_key
-from bellwether.settings import World, settings
+from bellwether.settings import Settings, World, settings
 from bellwether.tables import TABLES
 from cli.benchmark import evaluate
 from orchestration.asset_declarations import key, site_link
@@ -120,7 +120,7 @@ def test_pages_are_linked_at_the_address_of_the_site(monkeypatch: pytest.MonkeyP
 
 def test_the_ui_serves_the_site_and_explains_a_missing_page(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("home")
-    with _serve_site(tmp_path) as address:
+    with _serve_site(Settings(home=tmp_path, site=str(tmp_path))) as address:
         with urllib.request.urlopen(f"{address}/index.html") as answer:
             assert answer.read() == b"home"
         with pytest.raises(urllib.error.HTTPError) as failure:
