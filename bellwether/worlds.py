@@ -1,20 +1,17 @@
-"""Addresses of the venues in the current world (a local server with generated data, or the venues themselves), and clients of its models."""
+"""Addresses of the venues in the current world: a local server with generated data, or the venues themselves."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from bellwether.models.keys import endpoints
-from bellwether.settings import Settings, World, settings
+from bellwether.settings import Settings, World
 
 if TYPE_CHECKING:
     import httpx
 
-    from bellwether.models.client import ModelClient
     from bellwether.venues.kalshi.stream.signing import Credentials
 
 
@@ -75,23 +72,3 @@ def _own_credentials() -> Credentials:
     from bellwether.venues.kalshi.stream.signing import Credentials
 
     return Credentials.from_environment()
-
-
-class WorldModels:
-    """Source of model clients that use the journal of this process's world. run: name under which costs are counted. dollars: their maximum."""
-
-    def __init__(self, run: str, dollars: Decimal) -> None:
-        self._run, self._dollars = run, dollars
-
-    @asynccontextmanager
-    async def client(self) -> AsyncIterator[ModelClient]:
-        """Open a model client, which is closed at the end of the `async with` block."""
-        from bellwether.journal.journal import Journal
-        from bellwether.models.client import Limits, ModelClient
-        from bellwether.models.transport import ProviderWire
-
-        config, limits = settings(), Limits(dollars=self._dollars)
-        with addresses(config, served=False) as venues, Journal.of(config) as journal:
-            wire = ProviderWire(sandbox=venues.transport)
-            async with ModelClient(journal, endpoint=endpoints(venues.models), run=self._run, limits=limits, wire=wire) as client:
-                yield client

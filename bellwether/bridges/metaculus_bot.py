@@ -12,9 +12,9 @@ from bellwether.bridges.metaculus import HIGHEST, LOWEST, VENUE, describe
 from bellwether.concurrency import in_thread
 from bellwether.errors import BellwetherError
 from bellwether.forecasting import forecaster as registered
+from bellwether.models.client import WorldModels
 from bellwether.settings import settings
 from bellwether.tables.benchmark import HORIZONS, QUESTIONS
-from bellwether.worlds import WorldModels
 
 
 class ForecasterBot(ForecastBot):

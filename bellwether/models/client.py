@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from random import Random
 from types import TracebackType
@@ -20,14 +21,27 @@ from bellwether.journal.limits import renewing
 from bellwether.journal.records import Records
 from bellwether.journal.tables import Budget
 from bellwether.journal.values import NO_USAGE, Answered, Busy, CallKey, Failed, Full, Outcome, Reply, Request, Usage
-from bellwether.models.keys import Endpoint
+from bellwether.models.keys import Endpoint, endpoints
 from bellwether.models.model import Model
 from bellwether.models.prices import compute_max_cost
 from bellwether.models.response import AttemptResult, Ending, Message, NextStep, ToolCall, decide_next_step, parse_ending, read_reply
 from bellwether.models.scheduler import Limits, ModelStats, Retry, RetryCounter, Scheduler, Stopped
 from bellwether.models.transport import ModelCall, ProviderWire, Wire
+from bellwether.settings import settings
+from bellwether.worlds import addresses
 
-__all__ = ["Answer", "Limits", "ModelClient", "ModelStats", "NoAnswer", "Retry", "Stopped", "build_request", "journal_model_name"]
+__all__ = [
+    "Answer",
+    "Limits",
+    "ModelClient",
+    "ModelStats",
+    "NoAnswer",
+    "Retry",
+    "Stopped",
+    "WorldModels",
+    "build_request",
+    "journal_model_name",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -515,3 +529,19 @@ def _end_attempt(attempt: Attempt, result: AttemptResult, decision: NextStep) ->
         return attempt.answer(reply if reply.content is not None else replace(reply, content=""))
     outcome = Outcome.MALFORMED if result.outcome is Outcome.OK else result.outcome
     return attempt.fail(outcome, result.reason or "an answer without text", result.reply, final=decision is NextStep.FINAL)
+
+
+class WorldModels:
+    """Source of model clients that use the journal of this process's world. run: name under which costs are counted. dollars: their maximum."""
+
+    def __init__(self, run: str, dollars: Decimal) -> None:
+        self._run, self._dollars = run, dollars
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[ModelClient]:
+        """Open a model client, which is closed at the end of the `async with` block."""
+        config, limits = settings(), Limits(dollars=self._dollars)
+        with addresses(config, served=False) as venues, Journal.of(config) as journal:
+            wire = ProviderWire(sandbox=venues.transport)
+            async with ModelClient(journal, endpoint=endpoints(venues.models), run=self._run, limits=limits, wire=wire) as client:
+                yield client

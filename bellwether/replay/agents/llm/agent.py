@@ -34,7 +34,6 @@ from bellwether.replay.agents.llm.tools import MOST_CALLS, Toolbox
 from bellwether.replay.agents.llm.trajectory import Head, Mismatch, Round, Trajectory, request_digest
 from bellwether.replay.engine.codes import ENGINE_VERSION
 from bellwether.settings import settings
-from bellwether.worlds import WorldModels
 
 if TYPE_CHECKING:
     from bellwether.forecasting.forecaster import Models
@@ -147,7 +146,7 @@ class LLMAgent(_Conversing):
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
         """Describe the run, without a request to the model. Raises `RunStopped` if the file has the trajectory of another run."""
-        from bellwether.models.client import journal_model_name
+        from bellwether.models.client import WorldModels, journal_model_name
 
         terms = self._prepare(ctx, episode)
         parameters = {**self.model.request_parameters, **({} if self._temperature is None else {"temperature": self._temperature})}
