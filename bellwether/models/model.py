@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from difflib import get_close_matches
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -163,17 +162,17 @@ class Model(BaseModel):
             raise ValueError(f"api_base is given for a model of {self.provider}, which has its own address; write openai/{self.id}")
         return self
 
-    @cached_property
+    @property
     def provider(self) -> str:
         """Provider in the model's id: openai, anthropic, …; `sandbox` for the sandbox's models."""
         return self.model.partition("/")[0]
 
-    @cached_property
+    @property
     def id(self) -> str:
         """The model's id without the provider, as sent to an OpenAI-compatible endpoint."""
         return self.model.partition("/")[2]
 
-    @cached_property
+    @property
     def is_free(self) -> bool:
         """True if calls cost nothing."""
         return self.input_price == 0 and self.output_price == 0
@@ -183,7 +182,7 @@ class Model(BaseModel):
         """Last day (UTC) whose outcomes the model may know; None without a knowledge cutoff."""
         return None if self.knowledge_cutoff is None else last_day(self.knowledge_cutoff)
 
-    @cached_property
+    @property
     def request_parameters(self) -> dict[str, Any]:
         """Parameters sent with every request that influence the answer: temperature, maximum tokens, reasoning effort, and further ones."""
         own = {"temperature": self.temperature, "max_tokens": self.max_tokens, "reasoning_effort": self.reasoning_effort}

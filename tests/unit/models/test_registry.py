@@ -305,3 +305,12 @@ def test_the_sandboxs_models_are_asked_in_their_world_alone() -> None:
     assert status(sandboxed, world=World.LIVE).readiness == "other world"
     with pytest.raises(ConfigError, match=r"BELLWETHER_WORLD=sandbox"):
         endpoint(sandboxed, None)
+
+
+def test_a_changed_copy_of_an_entry_has_parameters_and_costs_of_its_own() -> None:
+    """The arena asks registered models with parameters and prices of their families."""
+    original = Model.model_validate({"name": "one", "model": "openai/gpt-4o", "input_price": 1, "output_price": 2})
+    assert (original.provider, original.is_free, original.request_parameters) == ("openai", False, {"max_tokens": 4096})
+    changes = {"model": "xai/grok", "max_tokens": 9, "input_price": Decimal(0), "output_price": Decimal(0)}
+    changed = original.model_copy(update=changes)
+    assert (changed.provider, changed.id, changed.is_free, changed.request_parameters) == ("xai", "grok", True, {"max_tokens": 9})
