@@ -214,16 +214,6 @@ def instant(at: datetime) -> str:
     return f"{at.isoformat(timespec='milliseconds')[:23]}Z"
 
 
-def minute(at: datetime) -> str:
-    """Format a UTC instant for a chart's time axis, to the minute."""
-    return f"{at.isoformat()[:16]}Z"
-
-
-def seconds(column: str) -> pl.Expr:
-    """Return an expression that formats a column of UTC instants for a chart's time axis, with seconds."""
-    return pl.col(column).dt.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def yes_no(value: bool | None) -> Cell:
     """Format a boolean as yes or no."""
     return Cell(NONE) if value is None else Cell("yes" if value else "no", "yes" if value else "no")

@@ -18,7 +18,7 @@ from bellwether.pages.values import (
     cast_decimals,
     finite,
     group_rows,
-    minute,
+    instant,
     money,
     percent,
     price,
@@ -74,7 +74,9 @@ def _read_texts(source: SiteSource, cohort: date, week: date, decisions: Rows) -
 
 
 def _curve(name: str, rows: Rows) -> list[dict[str, Any]]:
-    return [{"name": name, "x": minute(rows[place]["at"]), "y": finite(rows[place]["total"])} for place in thin_indices(len(rows), _POINTS)]
+    return [
+        {"name": name, "x": instant(rows[place]["at"]), "y": finite(rows[place]["total"])} for place in thin_indices(len(rows), _POINTS)
+    ]
 
 
 def _market_cell(row: Row) -> Cell:
@@ -276,7 +278,7 @@ def _prices(prices: Rows) -> Part:
     for row in sorted(prices, key=lambda row: (row["outcome"], row["at"])):
         by_outcome.setdefault(row["outcome"], []).append(row)
     rows = [
-        {"name": outcome, "x": minute(own[place]["at"]), "y": finite(own[place]["price"])}
+        {"name": outcome, "x": instant(own[place]["at"]), "y": finite(own[place]["price"])}
         for outcome, own in by_outcome.items()
         for place in thin_indices(len(own), _POINTS)
     ]

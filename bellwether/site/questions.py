@@ -10,7 +10,7 @@ from bellwether.pages import charts
 from bellwether.pages.columns import Row, Shown, build_column, build_table
 from bellwether.pages.model import Cell, Facts, Note, Page, Part, Section, Text, Texts
 from bellwether.pages.render import File, render
-from bellwether.pages.values import any_value, finite, group_rows, minute, number, price, text, timestamp, yes_no
+from bellwether.pages.values import any_value, finite, group_rows, instant, number, price, text, timestamp, yes_no
 from bellwether.site import texts
 from bellwether.site.paths import forecaster_path, question_path, release_path
 from bellwether.site.release import ReleaseData
@@ -96,9 +96,9 @@ def answer_column(title: str, release: str) -> Shown:
 
 def _prices(material: ReleaseData, prices: Rows, answers: Rows) -> Part:
     """Build the chart of the price of YES, with a dot for each forecast at its `as_of`."""
-    rows = [{"name": "price", "x": minute(row["at"]), "y": finite(row["price"]), "point": None} for row in prices]
+    rows = [{"name": "price", "x": instant(row["at"]), "y": finite(row["price"]), "point": None} for row in prices]
     rows += [
-        {"name": one["forecaster"], "x": minute(one["as_of"]), "y": None, "point": one["p_yes"]}
+        {"name": one["forecaster"], "x": instant(one["as_of"]), "y": None, "point": one["p_yes"]}
         for one in answers
         if one["p_yes"] is not None and one["as_of"] is not None
     ]

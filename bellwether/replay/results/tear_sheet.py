@@ -15,7 +15,7 @@ from bellwether.figures.canvas import palette
 from bellwether.figures.equity import add_drawdown
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Chart, Facts, Head, Note, Page, PageTable, Part, Section, Stats
-from bellwether.pages.values import cast_decimals, earning, instant, money, number, percent, seconds, text, thin_indices
+from bellwether.pages.values import cast_decimals, earning, instant, money, number, percent, text, thin_indices
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
 from bellwether.replay.results.metrics import end_time
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Numbers that the page shows above the further ones, or that have no plain value.
 _SHOWN = ("pnl", "return", "max_drawdown", "fill_ratio", "fees", "sharpe", "sharpe_annualised", "queue_pnls")
+#: Format of an instant on a chart's time axis.
+_AT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 #: Rows of a replay table, amounts as floats.
 Rows = Sequence[Mapping[str, Any]]
 #: Maximum points of a curve, instants of a book, fills of a market and markets in charts; tables are complete.
@@ -127,7 +129,7 @@ def equity_points(equity: pl.DataFrame) -> dict[str, Rows]:
     points: dict[str, Rows] = {}
     for (agent,), part in equity.partition_by("agent", as_dict=True, include_key=False).items():
         numbers = (pl.when(pl.col(name).is_finite()).then(name) for name in ("equity", "drawdown"))
-        points[agent] = add_drawdown(part, _POINTS).select(seconds("at").alias("x"), *numbers).rows(named=True)
+        points[agent] = add_drawdown(part, _POINTS).select(pl.col("at").dt.strftime(_AT).alias("x"), *numbers).rows(named=True)
     return points
 
 
@@ -142,7 +144,6 @@ def _equity(agent: str, equity: Rows, colour: str) -> list[Part]:
     ]
 
 
-_AT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 #: Fields of a row of a book chart: the book with its trades, and a fill.
 _BOOK, _FILL = ("bid_prices", "bid_sizes", "ask_prices", "ask_sizes", "traded", "trade_price"), ("fill", "way", "what")
 
