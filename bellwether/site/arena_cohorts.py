@@ -23,7 +23,6 @@ from bellwether.pages.values import (
     percent,
     price,
     text,
-    thin_indices,
     timestamp,
     yes_no,
 )
@@ -31,8 +30,6 @@ from bellwether.site.paths import agent_path, cohort_path, decision_path, family
 from bellwether.site.source import SiteSource
 from bellwether.site.texts import DecisionTexts
 
-#: Points of a curve.
-_POINTS = 150
 _ABOVE = [("Arena", "arena/index.html")]
 #: Columns of a decision with sections of their own.
 _TEXTS = ("decision", "reasoning", "message")
@@ -41,13 +38,13 @@ Rows = Sequence[Row]
 
 def pages(source: SiteSource, agents: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
     """Yield the pages of all cohorts, agents, decisions and markets. agents: rows of `sql/site/arena_agents.sql`."""
-    universe, portfolios = source.frame("arena/universe"), cast_decimals(source.frame("arena/portfolios", "agent_id", "at", "total"))
+    universe = source.frame("arena/universe")
     positions = cast_decimals(source.query("arena_positions"))
     legs = group_rows(cast_decimals(source.query("arena_legs")), "agent_id")
     decisions = group_rows(cast_decimals(source.frame("arena/decisions")), "agent_id")
     refused = source.frame("arena/refusals").filter(pl.col("superseded_at").is_null())
     refusals = group_rows(refused, "decision_id")
-    curves, held = group_rows(portfolios, "agent_id"), group_rows(positions, "agent_id")
+    curves, held = group_rows(source.query("arena_values"), "agent_id"), group_rows(positions, "agent_id")
     traded = set(positions["market_id"])
     for (week,), part in agents.group_by("week", maintain_order=True):
         offered = universe.filter(pl.col("week") == week)
@@ -74,9 +71,7 @@ def _read_texts(source: SiteSource, cohort: date, week: date, decisions: Rows) -
 
 
 def _curve(name: str, rows: Rows) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "x": instant(rows[place]["at"]), "y": finite(rows[place]["total"])} for place in thin_indices(len(rows), _POINTS)
-    ]
+    return [{"name": name, "x": instant(row["at"]), "y": finite(row["total"])} for row in rows]
 
 
 def _market_cell(row: Row) -> Cell:
@@ -241,7 +236,7 @@ def _markets(source: SiteSource, universe: pl.DataFrame, positions: pl.DataFrame
     """Yield a page for each traded market: positions of all agents, price and resolution."""
     offered = {row["market_id"]: row for row in universe.sort("week").iter_rows(named=True)}
     settlements = group_rows(source.frame("arena/settlements"), "market_id")
-    prices = group_rows(cast_decimals(source.frame("arena/prices", "market_id", "outcome", "at", "price")), "market_id")
+    prices = group_rows(source.query("arena_marks"), "market_id")
     for name, held in sorted(group_rows(positions, "market_id").items()):
         table = build_table(
             "arena/positions",
@@ -274,15 +269,8 @@ def _markets(source: SiteSource, universe: pl.DataFrame, positions: pl.DataFrame
 
 
 def _prices(prices: Rows) -> Part:
-    by_outcome: dict[str, list[Row]] = {}
-    for row in sorted(prices, key=lambda row: (row["outcome"], row["at"])):
-        by_outcome.setdefault(row["outcome"], []).append(row)
-    rows = [
-        {"name": outcome, "x": instant(own[place]["at"]), "y": finite(own[place]["price"])}
-        for outcome, own in by_outcome.items()
-        for place in thin_indices(len(own), _POINTS)
-    ]
-    if not rows:
+    if not prices:
         return Note("The warehouse has no marks of this market.")
-    colours = dict(palette(by_outcome))
+    rows = [{"name": row["outcome"], "x": instant(row["at"]), "y": finite(row["price"])} for row in prices]
+    colours = dict(palette(row["outcome"] for row in prices))
     return charts.lines("Price by which positions are marked", "UTC", "dollars per share", rows, colours, step=True, height=240)

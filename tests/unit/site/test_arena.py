@@ -96,6 +96,12 @@ def test_returns_weigh_agents_that_may_and_may_not_know_outcomes(run_query: Call
     assert found.select("day", "age", "y").rows() == [(FIRST, None, 0.05), (None, 5, 0.05)]
 
 
+def test_values_of_a_portfolio_are_thinned_up_to_the_last(run_query: Callable[..., pl.DataFrame]) -> None:
+    at = [datetime.combine(FIRST, datetime.min.time(), UTC) + timedelta(minutes=10 * place) for place in range(1_000)]
+    found = run_query("arena_values", portfolios=rows_of("arena/portfolios", 1_000, agent_id="a", at=at, total=list(range(1_000))))
+    assert 100 < found.height <= 150 and found.row(-1) == ("a", at[-1], 999.0) and found["at"].is_sorted()
+
+
 def test_a_long_curve_keeps_about_eighty_points_and_the_newest(run_query: Callable[..., pl.DataFrame]) -> None:
     days = [FIRST + timedelta(days=place) for place in range(800)]
     own = {"methodology": "v1", "family": "a", "n": 1, "total": 10_000}
