@@ -504,13 +504,12 @@ def test_the_leaks_of_a_release_are_shown_with_the_scores_without_them(site: Pat
     assert "100.0 % of the questions have a leak." in unescape(page.read_text(encoding="utf-8")).replace("\u00a0", " ")
     tables = Reader(page).tables
     scores = [[cell[0] for cell in row] for row in tables["Scores with and without leaks"][1:]]
-    expected = [(f"model-{number}", part) for number in range(SMALL.models) for part in ("all", "no leak")]
-    assert [row[:3] for row in scores] == [[*one, "0.210 [0.110,\u00a00.310]"] for one in expected]
+    assert [row[:3] for row in scores] == [
+        [f"model-{n}", part, "0.210 [0.110,\u00a00.310]"] for n in range(SMALL.models) for part in ("all", "no leak")
+    ]
     charts = charts_of(page)
     jumps = charts["Jump of the Brier score at the knowledge cutoff; above 0 the forecaster may remember outcomes"]
-    assert [(row["name"], row["value"], row["lower"]) for row in jumps] == [
-        (f"model-{number}", 0.21, 0.11) for number in range(SMALL.models)
-    ]
+    assert [(row["name"], row["value"], row["lower"]) for row in jumps] == [(f"model-{n}", 0.21, 0.11) for n in range(SMALL.models)]
     curve = charts["Brier score by days from the knowledge cutoff to the close; shaded: 95 % intervals over clusters"]
     points = [(row["x"], row["y"], row["lower"], row["upper"]) for row in curve if row["name"] == "model-0"]
     assert points == [(x, 0.21, 0.11, 0.31) for x in (-455.0, -45.0, 455.0)]
