@@ -108,17 +108,21 @@ def _question_counts(frame: pl.DataFrame) -> dict[str, Any]:
     kinds={"duckdb"},
     metadata=FOLLOW_INPUTS,
     ins={
-        "questions": dg.AssetIn(key("benchmark/questions")),
+        "questions": dg.AssetIn(key("benchmark/questions"), partition_mapping=dg.AllPartitionMapping()),
         "markets": HISTORY,
         "resolutions": dg.AssetIn(key("clean/resolutions"), partition_mapping=ALL_DAYS),
     },
     partitions_def=RELEASE,
 )
-def resolutions(questions: Slice, markets: Slice, resolutions: Slice) -> dg.MaterializeResult[pl.DataFrame]:
+def resolutions(
+    context: dg.AssetExecutionContext, questions: Slice, markets: Slice, resolutions: Slice
+) -> dg.MaterializeResult[pl.DataFrame]:
     """Look up the outcomes of a release as known now, and whether they are disputed, corrected, void or late."""
-    from bellwether.questions.resolutions import resolve_questions
+    from bellwether.questions.resolutions import find_later_versions, resolve_questions
 
-    frame = resolve_questions(questions, markets, resolutions)
+    release, stored = context.partition_key, questions.read()
+    later = find_later_versions(stored, release)
+    frame = resolve_questions(stored.filter(pl.col("release") == release), markets, resolutions, later)
     counts = frame["resolution_status"].value_counts().sort("resolution_status").iter_rows()
     return dg.MaterializeResult(value=frame, metadata=dict(counts))
 

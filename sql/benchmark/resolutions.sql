@@ -1,14 +1,40 @@
 -- One row is one question of a release with its outcome as published and as known now, and how certain the latter is.
 --
--- Inputs: questions (benchmark/questions), markets (clean/markets), resolutions (clean/resolutions).
+-- Inputs: questions (benchmark/questions), later (its rows of later versions of the release), markets (clean/markets), resolutions (clean/resolutions).
 -- Parameters: $late_days, days from the close after which a settlement is late; $rules, the version of these rules.
 --
--- Status, the first that applies: unknown, if no venue in the lake has the market; voided, if it settled without a yes or no; disputed, if its outcome
+-- An imported release is of a venue without markets in the lake: its newest version has the outcomes as known now. A question that this version lacks
+-- has no outcome any more. No outcome is late, as questions have dates of resolution after the close.
+--
+-- Status, the first that applies: unknown, if no venue in the lake has the market and the release has no later version; voided, if it settled without a yes or no; disputed, if its outcome
 -- is open again; corrected, if another outcome than the published one settled; disputed, if the oracle had a dispute before it settled; late; final.
-WITH latest AS (
-    SELECT *
+WITH stated AS (
+    SELECT venue, market_id, outcome, outcome_reason, status, settled_at, known_at, FALSE AS is_imported
     FROM markets
     QUALIFY row_number() OVER (PARTITION BY venue, market_id ORDER BY known_at DESC, day DESC) = 1
+),
+
+newest AS (
+    SELECT *
+    FROM later
+    QUALIFY rank() OVER (ORDER BY version DESC) = 1
+),
+
+latest AS (
+    SELECT * FROM stated
+    UNION ALL
+    SELECT
+        questions.source,
+        questions.market_id,
+        newest.ground_truth,
+        NULL,
+        CASE WHEN newest.id IS NULL THEN 'open' ELSE 'settled' END,
+        newest.settled_at,
+        (SELECT max(known_at) FROM newest),
+        TRUE
+    FROM questions
+    LEFT JOIN newest ON newest.id = questions.id
+    WHERE EXISTS (FROM newest) AND questions.source NOT IN (SELECT venue FROM stated)
 ),
 
 oracle AS (
@@ -31,7 +57,7 @@ SELECT
         WHEN latest.outcome IS NULL THEN 'disputed'
         WHEN latest.outcome <> questions.ground_truth THEN 'corrected'
         WHEN list_contains(oracle.states, 'disputed') THEN 'disputed'
-        WHEN latest.settled_at > questions.close_time + to_days(CAST($late_days AS INTEGER)) THEN 'late'
+        WHEN NOT latest.is_imported AND latest.settled_at > questions.close_time + to_days(CAST($late_days AS INTEGER)) THEN 'late'
         ELSE 'final'
     END AS resolution_status,
     nullif(array_to_string(oracle.states, ', '), '') AS history,

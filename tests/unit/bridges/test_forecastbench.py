@@ -26,9 +26,11 @@ from bellwether.bridges.forecastbench import (
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
 from bellwether.questions import release
+from bellwether.questions.resolutions import find_later_versions, resolve_questions
 from bellwether.questions.versions import load_fixed
 from bellwether.settings import World
 from bellwether.submissions import Submissions
+from bellwether.tables.clean import MARKETS, RESOLUTIONS
 from tests.unit.bridges.rounds import forecast_set, question_set, resolution_set, write
 
 NAME = "forecastbench-2025-10-26"
@@ -76,6 +78,22 @@ def test_a_stored_round_stays_as_it_is(tmp_path: Path) -> None:
     assert load(tmp_path, resolutions=later, name=f"{NAME}.v2")["ground_truth"].to_list() == ["no", "no", "yes", "no"]
     assert load(tmp_path).equals(first)
     assert (tmp_path / "registry" / "releases.toml").read_text().count("[forecastbench") == 1
+
+
+def test_later_resolutions_are_the_outcomes_as_known_now(tmp_path: Path) -> None:
+    """Of four questions the first is corrected and the last no longer resolved."""
+    first, changed_set = load(tmp_path), resolution_set()
+    changed_set["resolutions"][0]["resolved_to"] = 0.0
+    changed_set["resolutions"] = [row for row in changed_set["resolutions"] if row["source"] != "acled"]
+    later = find_later_versions(pl.concat([first, load(tmp_path, resolutions=changed_set, name=f"{NAME}.v2")]), NAME)
+    found = resolve_questions(first, MARKETS.empty(), RESOLUTIONS.empty(), later).sort("question_id")
+    assert found.select("published", "outcome", "resolution_status").rows() == [
+        ("no", None, "disputed"),
+        ("no", "no", "final"),
+        ("yes", "yes", "final"),
+        ("yes", "no", "corrected"),
+    ]
+    assert set(resolve_questions(first, MARKETS.empty(), RESOLUTIONS.empty())["resolution_status"]) == {"unknown"}
 
 
 def test_other_resolutions_are_counted(tmp_path: Path) -> None:
