@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import click
 import polars as pl
 
 from bellwether.console import console, emit, grid
+from bellwether.formatting import visible
 from bellwether.journal import records
 from bellwether.journal.journal import Journal
 from bellwether.journal.values import format_dollars
@@ -89,6 +91,35 @@ def reopen(keys: tuple[str, ...], note: str) -> None:
         for key in [opened.find(beginning) for beginning in keys]:
             opened.reopen(key, by=operator_name(), note=note)
             console().print(f"reopened {key}", soft_wrap=True)
+
+
+@journal.command()
+@click.argument("beginning", metavar="KEY")
+@AS_JSON
+def show(beginning: str, as_json: bool) -> None:
+    """Show the messages of a model call, and its answer.
+
+    The last call of a forecast, `call_key` in benchmark/forecasts, has all calls of tools before it. The first 8 digits of KEY suffice.
+    """
+    with _open_journal() as opened:
+        key = opened.find(beginning)
+        request, answered = json.loads(opened.request(key)), opened.answer(key)
+    answer = None if answered is None else answered.content
+    if as_json:
+        emit({"key": key, "request": request, "answer": answer})
+        return
+    for message in request["messages"]:
+        if message.get("content") is not None:
+            _print_message(message["role"], message["content"])
+        for call in message.get("tool_calls") or ():
+            _print_message("calls", f"{call['function']['name']} {call['function']['arguments']}")
+    _print_message("answer", "none yet" if answer is None else answer)
+
+
+def _print_message(title: str, content: object) -> None:
+    """Print the content of a message under its title, without control characters."""
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    console().print(f"[{title}]\n{visible(text, chr(10))}\n", markup=False, highlight=False, soft_wrap=True)
 
 
 @journal.command("export")

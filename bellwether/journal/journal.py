@@ -203,6 +203,14 @@ class Journal:
             raise ConfigError(f"finding the model call {beginning[:64]}: {problem}")
         return CallKey(keys[0].key)
 
+    def request(self, key: str) -> str:
+        """Return the request of a call as canonical JSON. Raises `ConfigError` for an unknown key."""
+        statement = sa.select(calls.c.request).where(calls.c.key == key)
+        row = self.database.read("reading a model call", lambda transaction: transaction.row(statement))
+        if row is None:
+            raise ConfigError(f"reading the model call {key[:64]}: it is not in the journal; `bellwether journal` lists keys")
+        return str(row.request)
+
     def pending(self) -> list[CallStatus]:
         """Return the calls that are neither answered nor failed, oldest first."""
         return self._statuses(calls.c.state == State.OPEN.value)

@@ -86,3 +86,13 @@ def test_answers_are_exported_and_imported(journal: Journal, tmp_path: Path) -> 
     file.write_text(file.read_text().replace("0.7", "0.8"))
     refused = run("journal", "import", str(file))
     assert (refused.exit_code, "line 1: sha256 is" in refused.output) == (1, True)
+
+
+def test_a_call_is_shown_with_its_tools_and_without_control_characters(journal: Journal) -> None:
+    called = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "search", "arguments": '{"query": "rain"}'}}]}
+    request = make_request(3, messages=[{"role": "user", "content": "Rain?\x1b[2J"}, called, {"role": "tool", "content": "[bold]wet"}])
+    begin_attempt(journal, request).answer(make_reply())
+    shown = run("journal", "show", request.key[:8]).output
+    assert shown.startswith('[user]\nRain?␛[2J\n\n[calls]\nsearch {"query": "rain"}\n\n[tool]\n[bold]wet\n\n[answer]\n')
+    assert json.loads(run("journal", "show", request.key, "--json").output)["request"]["messages"] == request.messages
+    assert run("journal", "show", "0" * 8).exit_code == 1
