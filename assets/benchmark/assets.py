@@ -308,10 +308,10 @@ def leak_audit(
     from bellwether.questions.leaks import find_leaks, open_corpora
 
     answers, asked = forecasts.read(), questions.read()
-    latest = answers.drop_nulls("as_of").group_by("question_id").agg(pl.col("as_of").max())
+    dated = answers.drop_nulls("as_of").group_by("question_id").agg(pl.col("as_of").unique().sort())
     path = None if config.corpus is None else Path(config.corpus)
     with open_corpora(answers["forecaster"].unique(), path) as corpora:
-        leaks = find_leaks(asked, dict(latest.iter_rows()), corpora)
+        leaks = find_leaks(asked, dict(dated.iter_rows()), corpora)
     if key("benchmark/leaks") in context.selected_asset_keys:
         counts = dict(leaks.group_by("kind").agg(pl.col("question_id").n_unique()).sort("kind").iter_rows())
         yield dg.MaterializeResult(key("benchmark/leaks"), {"corpora": ", ".join(corpora), **counts}, value=leaks)

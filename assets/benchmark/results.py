@@ -89,6 +89,19 @@ def print_audit(release: str) -> None:
     kinds = query(warehouse, sql, chosen).rows()
     scores = query(warehouse, "FROM benchmark.leak_scores WHERE release = $release ORDER BY forecaster, part", chosen)
     console().print(audit_table(release, size, kinds, scores))
+    _print_withheld(warehouse, release)
+
+
+def _print_withheld(warehouse: str, release: str) -> None:
+    """Print how many results of search services were withheld from the forecasts of a release, by reason."""
+    from bellwether.questions.leaks import open_searches
+
+    sql = "SELECT DISTINCT forecaster, as_of FROM benchmark.forecasts WHERE release = $release AND as_of IS NOT NULL"
+    dated = query(warehouse, sql, {"release": release})
+    with open_searches(dated["forecaster"].unique()) as searches:
+        for service, results in searches.items():
+            counts = results.count_withheld(dated["as_of"])
+            console().print(f"Results of {service}: {', '.join(f'{reason} {count}' for reason, count in counts.items()) or 'none'}.")
 
 
 def audit_table(release: str, size: int, kinds: Sequence[tuple[str, int]], scores: pl.DataFrame) -> Group:

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
@@ -166,7 +166,7 @@ class Corpus:
         They are the latest of each term, and the latest that contain the rarest terms together.
         """
         matched = {term: set(latest[term]) for term in weights}
-        rarest = sorted(weights, key=lambda term: (-weights[term], term))
+        rarest = _rarest_first(weights)
         for count in range(len(rarest), 1, -1):
             together = self._latest(rarest[:count], newest)
             for term in rarest[:count]:
@@ -285,6 +285,10 @@ def _weigh(latest: list[int], newest: int) -> float:
     return math.log1p(newest / frequency)
 
 
+def _rarest_first(weights: dict[str, float]) -> list[str]:
+    return sorted(weights, key=lambda term: (-weights[term], term))
+
+
 def _compare(row: tuple[str, str | None, str, str, int], weights: dict[str, float]) -> Hit:
     """Return a candidate with its score by BM25."""
     id_, url, title, text, published = row
@@ -295,12 +299,12 @@ def _compare(row: tuple[str, str | None, str, str, int], weights: dict[str, floa
     for term, weight in weights.items():
         count = counts[term] + _TITLE_WEIGHT * in_title[term]
         score += weight * count * (_K + 1) / (count + norm)
-    return Hit(id_, title, url, _EPOCH + timedelta(microseconds=published), round(score, 4), _excerpt(text, weights))
+    return Hit(id_, title, url, _EPOCH + timedelta(microseconds=published), round(score, 4), extract_passage(text, _rarest_first(weights)))
 
 
-def _excerpt(text: str, weights: dict[str, float]) -> str:
-    """Return the part of a text around the rarest term in it."""
+def extract_passage(text: str, terms: Iterable[str]) -> str:
+    """Return `EXCERPT` characters of a text around the first of the terms that it has, or from its beginning."""
     lower = text.lower()
-    places = (lower.find(term) for term in sorted(weights, key=lambda term: (-weights[term], term)))
+    places = (lower.find(term) for term in terms)
     start = max(0, next((place for place in places if place >= 0), 0) - EXCERPT // 4)
     return text[start : start + EXCERPT]

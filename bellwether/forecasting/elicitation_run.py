@@ -1,7 +1,8 @@
 """Forecasts of one language model for the questions of a release. Every sample becomes a row, including failed ones.
 
 A sample is a conversation: a single call, or rounds of tool calls before the answer. Every answer is in the journal, and so is every result of a tool,
-as a record of the answer that called it. A repeated run gets both from there, also when the tools would return something else today.
+as a record of the answer that called it, and every response of a search service. A repeated run gets them from there, also when the tools would return
+something else today.
 Prompts are in prompt.py, parsers of answers in parsing/, requests to providers and their costs in bellwether/models.
 """
 
@@ -303,7 +304,9 @@ def _replace_surrogates(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Finished conversation. messages: the last request. results: of all requests; the last one is the answer, or the reason of a missing one."""
+    """Finished conversation. messages: the last request. results: of all requests, searches included; the last one is the answer, or the reason of a
+    missing one.
+    """
 
     messages: Sequence[Message]
     results: Sequence[Answer | NoAnswer]
@@ -321,7 +324,10 @@ def call_terms(model: Model, sample: int, tools: Tools | None) -> dict[str, Any]
 async def hold_conversation(
     model: Model, prompt: Sequence[Message], client: ModelClient, terms: Mapping[str, Any], tools: Tools | None
 ) -> Conversation:
-    """Send the prompt, and execute tool calls until the model answers. After `model.steps` rounds it must answer without tools."""
+    """Send the prompt, and execute tool calls until the model answers. After `model.steps` rounds it must answer without tools.
+
+    A failed search of a service ends the conversation without an answer.
+    """
     messages, results = list(prompt), list[Answer | NoAnswer]()
     for number in range(model.steps if tools is not None else 0):
         answer = await client.ask(model, messages, **terms)
@@ -333,6 +339,10 @@ async def hold_conversation(
         messages = [*messages, message]
         for position, call in enumerate(calls):
             if position < MOST_CALLS:
+                searched = await tools.search(call, client, answer.key, position)
+                results += [] if searched is None else [searched]
+                if isinstance(searched, NoAnswer):
+                    return Conversation(messages, results)
                 execute = partial(_execute, tools, call)
                 content = (await client.record_once(RECORD, answer.key, execute, position)).decode()
             else:

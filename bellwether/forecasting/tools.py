@@ -1,4 +1,4 @@
-"""Tools of a forecasting model: search in a corpus and prices of markets, both as of the forecast's date.
+"""Tools of a forecasting model: search in a corpus or with a service, and prices of markets, all as of the forecast's date.
 
 The date is not an argument of a tool: `Tools` has that of its question, so no call can ask for anything later. Documents are untrusted text; they
 reach the model as JSON without control characters and tags.
@@ -10,7 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -20,10 +20,13 @@ from typing import Annotated, Any
 import polars as pl
 from pydantic import Field
 
-from bellwether.corpus import LONGEST_TEXT, Corpus
+from bellwether.corpus import LONGEST_TEXT, Corpus, search_results
 from bellwether.corpus.index import compute_digest
+from bellwether.corpus.search_results import SearchResults, read_results
 from bellwether.forecasting.prompt import line, lines
 from bellwether.lake import Lake
+from bellwether.models import search
+from bellwether.models.client import Answer, ModelClient, NoAnswer
 from bellwether.models.model import Model
 from bellwether.models.response import ToolCall
 from bellwether.models.tool_calls import ToolArguments, ToolError
@@ -33,6 +36,8 @@ from bellwether.tables import table
 
 #: Version of the tools: raise it with every change of their definitions, results or instructions.
 VERSION = "1"
+#: Purpose of searches with a service in the journal.
+SEARCHES = "benchmark/searches"
 #: Executed tool calls per answer, documents of a search, and prices of a market.
 MOST_CALLS, MOST_HITS, MOST_PRICES = 10, 10, 48
 
@@ -46,9 +51,14 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Sources:
-    """Data behind the tools of a model. corpus: None without `search`. prices: rows of clean/prices; None without `prices`."""
+    """Data behind the tools of a model.
 
-    corpus: Corpus | None = None
+    documents: a corpus, or what a service returned in the conversation; None without `search`. version: of the documents, "" without `search`.
+    prices: rows of clean/prices; None without `prices`.
+    """
+
+    documents: Corpus | SearchResults | None = None
+    version: str = ""
     prices: pl.LazyFrame | None = None
 
 
@@ -68,8 +78,8 @@ class Search(Tool):
 
     def run(self, sources: Sources, as_of: datetime) -> Result:
         """See `Tool.run`."""
-        assert sources.corpus is not None
-        hits = sources.corpus.search(self.query, as_of, MOST_HITS)
+        assert sources.documents is not None
+        hits = sources.documents.search(self.query, as_of, MOST_HITS)
         return {
             "documents": [
                 {"id": line(hit.id), "title": line(hit.title), "published_at": _format(hit.published_at), "excerpt": line(hit.excerpt)}
@@ -86,8 +96,8 @@ class Open(Tool):
 
     def run(self, sources: Sources, as_of: datetime) -> Result:
         """See `Tool.run`."""
-        assert sources.corpus is not None
-        found = sources.corpus.find(self.id, as_of)
+        assert sources.documents is not None
+        found = sources.documents.find(self.id, as_of)
         if found is None or found.published_at is None:
             raise ToolError(f"no document has the id {line(self.id)!r:.80}; use an id from a search")
         return {
@@ -129,11 +139,31 @@ class Tools:
     """
 
     def __init__(self, model: Model, sources: Sources, as_of: datetime) -> None:
-        self._sources, self._as_of = sources, as_of.astimezone(UTC)
+        self._as_of, self._searches = as_of.astimezone(UTC), model.searches
+        self._sources = sources if self._searches is None else replace(sources, documents=SearchResults())
         self._tools = {tool.tool: tool for name in model.tools for tool in _TOOLS[name]}
         self.definitions = [tool.definition() for tool in self._tools.values()]
-        corpus = "" if sources.corpus is None else sources.corpus.digest[:16]
-        self.scope = f"tools/{VERSION}/{_format(self._as_of)}/{corpus}"
+        self.scope = f"tools/{VERSION}/{_format(self._as_of)}/{sources.version[:16]}"
+
+    async def search(self, call: ToolCall, client: ModelClient, answer_key: str, number: int) -> Answer | NoAnswer | None:
+        """Send the search of a call to the service and keep its results for `execute`. A stored response is not requested again.
+
+        answer_key, number: of the answer with the call, and of the call in it. None without a service, and for any other or an invalid call.
+        """
+        if self._searches is None or call.name != Search.tool:
+            return None
+        try:
+            query = Search.parse(call.arguments).query
+        except ToolError:
+            return None
+        messages, parameters = search.build_search(self._searches.id, line(query), self._as_of)
+        scope = search_scope(self._as_of, answer_key)
+        answer = await client.ask(self._searches, messages, purpose=SEARCHES, scope=scope, sample=number, parameters=parameters)
+        if isinstance(answer, NoAnswer):
+            return replace(answer, reason=f"searching with {self._searches.id}: {answer.reason}")
+        assert isinstance(self._sources.documents, SearchResults)
+        self._sources.documents.add(query, read_results(self._searches.id, answer.reply.body))
+        return answer
 
     def execute(self, call: ToolCall) -> str:
         """Execute a call and return its result for the model, as JSON: of a wrong call the reason."""
@@ -145,6 +175,11 @@ class Tools:
         except ToolError as error:
             result = {"error": str(error)}
         return json.dumps(result, ensure_ascii=False)
+
+
+def search_scope(as_of: datetime, answer_key: str) -> str:
+    """Return the scope of a search in the journal. answer_key: of the answer that calls it; "" for the beginning that all as of an instant share."""
+    return f"{_format(as_of)}/{answer_key}"
 
 
 def tool_instructions(model: Model) -> str:
@@ -159,18 +194,24 @@ def open_sources(model: Model) -> Iterator[Sources]:
     Raises `ConfigError` for a missing or invalid corpus.
     """
     with ExitStack() as stack:
-        corpus = prices = None
+        corpus, version, prices = None, _service_version(model), None
         if model.corpus is not None:
             corpus = stack.enter_context(Corpus.open(_corpus_path(model.corpus), settings().cache_path / "corpora"))
+            version = corpus.digest
         if "prices" in model.tools:
             prices = Lake.of(settings()).slice(table("clean/prices")).scan()
-        yield Sources(corpus, prices)
+        yield Sources(corpus, version, prices)
 
 
 def describe_tools(model: Model) -> list[Any]:
     """Return what determines the results of a model's tools, for the version of its forecasts."""
-    digest = None if model.corpus is None else _digest_of(_corpus_path(model.corpus))
-    return [VERSION, model.tools, model.steps, digest]
+    version = _service_version(model) if model.corpus is None else _digest_of(_corpus_path(model.corpus))
+    return [VERSION, model.tools, model.steps, version or None]
+
+
+def _service_version(model: Model) -> str:
+    """Return the search service of a model with the versions of its requests and results; "" without one."""
+    return "" if model.search_service is None else f"{model.search_service}/{search.VERSION}.{search_results.VERSION}"
 
 
 def _corpus_path(name: str) -> Path:

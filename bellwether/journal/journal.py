@@ -186,6 +186,11 @@ class Journal:
             answers.update((CallKey(key), by_key[key]) for key in chunk if key in by_key)
         return answers
 
+    def bodies(self, purpose: str, model: str, scope_start: str) -> list[bytes]:
+        """Return the bodies of the answers of a purpose and model whose scope starts with `scope_start`, in the order of their keys."""
+        read = partial(tables.read_bodies, purpose=purpose, model=model, scope_start=scope_start)
+        return self.database.read("reading answers", read)
+
     def status(self, key: str) -> CallStatus | None:
         """Return the state of a call; None for a call without an attempt."""
         return next(iter(self._statuses(calls.c.key == key)), None)

@@ -422,6 +422,12 @@ def read_answers(transaction: Transaction, keys: Sequence[str]) -> list[Answered
     return [_to_answer(row) for row in transaction.rows(_many_answers, {"keys": list(keys)})]
 
 
+def read_bodies(transaction: Transaction, *, purpose: str, model: str, scope_start: str) -> list[bytes]:
+    """Return the bodies of the answers of a purpose and model whose scope starts with `scope_start`, in the order of their keys."""
+    wanted = _answer.where(calls.c.purpose == purpose, calls.c.model == model, calls.c.scope.startswith(scope_start, autoescape=True))
+    return [bytes(row.body) for row in transaction.rows(wanted.with_only_columns(responses.c.body).order_by(calls.c.key))]
+
+
 def _to_answer(row: Any) -> Answered:
     usage = {field: getattr(row, column) for column, field in _USAGE.items()}
     source = None if row.cost_source is None else CostSource(row.cost_source)

@@ -10,13 +10,22 @@ from typing import Literal
 
 from bellwether.errors import ConfigError
 from bellwether.models.model import Model
-from bellwether.models.providers import BY_PREFIX, SANDBOX, is_well_formed, provider_name, set_variable
+from bellwether.models.providers import (
+    BY_PREFIX,
+    SANDBOX,
+    SEARCH,
+    SEARCH_PACKAGES,
+    has_search_extra,
+    is_well_formed,
+    provider_name,
+    set_variable,
+)
 from bellwether.settings import World, settings
 
 #: Key of the sandbox's models.
 SANDBOX_KEY = "sandbox-bellwether"
 
-Readiness = Literal["ready", "no key needed", "key missing", "other world"]
+Readiness = Literal["ready", "no key needed", "key missing", "extra not installed", "other world"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +53,20 @@ class KeyStatus:
 
 
 def status(model: Model, *, world: World | None = None, environment: Mapping[str, str] | None = None) -> KeyStatus:
-    """Return whether `model` can be called in `world` (default: the world of the settings). Keys are only looked for, not tested."""
+    """Return whether `model` and its search service can be called in `world` (default: the world of the settings). Keys are not tested."""
     if (world or settings().world) not in model.worlds:
         return KeyStatus("other world")
+    if model.provider == SEARCH and not has_search_extra(model.id):
+        return KeyStatus("extra not installed")
     variables = _variables(model)
-    if not variables:
-        return KeyStatus("no key needed")
     variable = set_variable(variables, os.environ if environment is None else environment)
-    return KeyStatus("ready", variable) if variable else KeyStatus("key missing", variables[0])
+    if variables and variable is None:
+        return KeyStatus("key missing", variables[0])
+    if model.provider != SEARCH and model.searches is not None:
+        searches = status(model.searches, world=world, environment=environment)
+        if not searches.is_ready:
+            return searches
+    return KeyStatus("ready", variable) if variables else KeyStatus("no key needed")
 
 
 def endpoint(model: Model, addresses_models: str | None, *, environment: Mapping[str, str] | None = None) -> Endpoint:
@@ -65,6 +80,10 @@ def endpoint(model: Model, addresses_models: str | None, *, environment: Mapping
         if addresses_models is None:
             raise ConfigError(f"calling {model.name}: {model.model} is one of the sandbox's models; set BELLWETHER_WORLD=sandbox")
         return Endpoint(addresses_models, SANDBOX_KEY)
+    if model.provider == SEARCH and not has_search_extra(model.id):
+        raise ConfigError(
+            f"calling {model.name}: the package {SEARCH_PACKAGES[model.id]} is not installed; run `pip install -e '.[search]'`"
+        )
     provider = BY_PREFIX.get(model.provider)
     base = model.api_base or (provider.other_base(environment) if provider else None)
     variables = _variables(model)
@@ -82,6 +101,8 @@ def _variables(model: Model) -> tuple[str, ...]:
         return (model.key_variable,)
     if model.api_base is not None or model.provider == SANDBOX:
         return ()
+    if model.provider == SEARCH:
+        return (f"{model.id.upper()}_API_KEY",)
     provider = BY_PREFIX.get(model.provider)
     return provider.variables if provider else (f"{model.provider.upper()}_API_KEY",)
 
@@ -90,7 +111,7 @@ def _key(model: Model, variables: tuple[str, ...], environment: Mapping[str, str
     """Return the key from the first variable that is set. Raises `ConfigError` for a missing or malformed key."""
     variable = set_variable(variables, environment)
     if variable is None:
-        service = provider_name(model.provider) if model.key_variable is None else model.model
+        service = provider_name(model.provider) if model.key_variable is None and model.provider != SEARCH else model.model
         raise ConfigError(f"calling {model.name}: {variables[0]} is not set; set it to your key for {service}, or choose another model")
     key = environment[variable].strip()
     if not is_well_formed(key):

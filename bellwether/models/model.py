@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 from bellwether import registry
 from bellwether.errors import ConfigError
 from bellwether.formatting import is_credential_name, redact
-from bellwether.models.providers import SANDBOX, provider_name
+from bellwether.models.providers import SANDBOX, SEARCH, provider_name
 from bellwether.registry import KnowledgeCutoff, last_day
 from bellwether.settings import World, settings
 
@@ -26,6 +26,7 @@ Elicitation = Literal["tags", "json"]
 Combine = Literal["mean", "median"]
 Horizon = Literal["1h", "6h", "24h", "7d", "open"]
 ToolName = Literal["search", "prices"]
+ServiceName = Literal["exa", "perplexity", "parallel"]
 Dollars = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
 #: Parameters set by a field of the entry, or by the protocol.
@@ -89,8 +90,10 @@ class Model(BaseModel):
     horizon: Horizon = Field(
         "24h", description="date of the forecast: this long before the close, but not before the opening; open: at the opening"
     )
-    tools: tuple[ToolName, ...] = Field((), description="tools that the model may call before it answers: search (in `corpus`), prices")
+    tools: tuple[ToolName, ...] = Field((), description="tools that the model may call before it answers: search, prices")
     corpus: StrictStr | None = Field(None, min_length=1, description="file of documents; a relative path is in <home>/<world>/corpora")
+    search_service: ServiceName | None = Field(None, description="service that is searched in place of a corpus")
+    search_price: Dollars | None = Field(None, description="dollars per thousand searches with the service")
     steps: StrictInt = Field(8, ge=1, le=50, description="maximum answers with tool calls")
 
     @model_validator(mode="before")
@@ -117,6 +120,8 @@ class Model(BaseModel):
     def _names_its_provider(cls, value: str) -> str:
         if not _ID.fullmatch(value):
             raise ValueError("must be provider/id without blanks, such as openai/gpt-4o")
+        if value.startswith(f"{SEARCH}/"):
+            raise ValueError("is a search service and not a model; write search_service")
         return value
 
     @field_validator("api_base")
@@ -156,8 +161,11 @@ class Model(BaseModel):
             raise ValueError("cutoff_source is given without knowledge_cutoff")
         if (self.input_price is None) != (self.output_price is None):
             raise ValueError("input_price and output_price are given both or neither")
-        if ("search" in self.tools) != (self.corpus is not None):
-            raise ValueError("corpus and the tool search are given both or neither")
+        searched = [source for source in (self.corpus, self.search_service) if source is not None]
+        if len(searched) != ("search" in self.tools):
+            raise ValueError("the tool search and one of corpus and search_service are given together")
+        if (self.search_service is None) != (self.search_price is None):
+            raise ValueError("search_service and search_price are given both or neither")
         if self.provider == SANDBOX and self.api_base is not None:
             raise ValueError(f"api_base is given for a model of {self.provider}, which has its own address; write openai/{self.id}")
         return self
@@ -171,6 +179,17 @@ class Model(BaseModel):
     def id(self) -> str:
         """The model's id without the provider, as sent to an OpenAI-compatible endpoint."""
         return self.model.partition("/")[2]
+
+    @property
+    def searches(self) -> Model | None:
+        """The search service as an entry that the model client calls; None without one."""
+        if self.search_service is None:
+            return None
+        other = dict.fromkeys(("api_base", "key_variable", "requests_per_minute", "tokens_per_minute", "input_price", "output_price"))
+        limits = {"concurrency": 5, "timeout": 60.0}
+        name = {"name": f"{self.name}/search", "model": f"{SEARCH}/{self.search_service}"}
+        fields = {field: getattr(self, field) for field in Model.model_fields}
+        return Model.model_construct(**{**fields, **other, **limits, **name})
 
     @property
     def is_free(self) -> bool:

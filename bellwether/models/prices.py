@@ -21,6 +21,7 @@ import orjson
 
 from bellwether.errors import ConfigError
 from bellwether.journal.values import CostSource, Usage
+from bellwether.models.providers import SEARCH
 
 if TYPE_CHECKING:
     from bellwether.models.model import Model
@@ -262,6 +263,8 @@ def compute_max_cost(model: Model, messages: Messages, parameters: Mapping[str, 
     """
     if model.is_free:
         return 0
+    if model.provider == SEARCH:
+        return None if model.search_price is None else _to_micro(model.search_price / 1000, ROUND_CEILING)
     parameters = model.request_parameters if parameters is None else parameters
     sizes = (len(text.encode("utf-8", "surrogatepass")) for text in _prompt_texts(messages, parameters))
     prompt = sum(sizes) + _TOKENS_PER_MESSAGE * len(messages)

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 #: Prefix of the sandbox's models.
 SANDBOX = "sandbox"
+#: Prefix of a search service, such as search/exa, which is not a model but called like one.
+SEARCH = "search"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +92,12 @@ def provider_name(prefix: str) -> str:
     if prefix in BY_PREFIX:
         return BY_PREFIX[prefix].name
     return "Sandbox" if prefix == SANDBOX else prefix
+
+
+#: Packages of the extra `search`, by the name of their service.
+SEARCH_PACKAGES: Mapping[str, str] = {"exa": "exa_py", "perplexity": "perplexity", "parallel": "parallel"}
+
+
+def has_search_extra(service: str) -> bool:
+    """Return True if the package of a search service is installed (extra `search`). No package is imported."""
+    return find_spec(SEARCH_PACKAGES[service]) is not None

@@ -8,6 +8,7 @@ The client sends one request per call, reads at most `LARGEST_BODY` bytes of the
 - The provider's body is stored if it is in a form of OpenAI's (chat completions, Responses) or a failure. For other formats (anthropic, gemini,
   bedrock, …) LiteLLM's translation is stored, with the finish reason, model and id of the provider's body.
 - A provider for which LiteLLM would send several requests, such as Replicate, cannot be used: only the first is sent.
+- Search services get the client through their own packages (search.py).
 
 Parameters are never dropped: a parameter that a provider rejects is a failure with the provider's message, and costs nothing.
 """
@@ -25,6 +26,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cache
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -35,8 +37,9 @@ import orjson
 from bellwether.journal.values import Outcome
 from bellwether.models.failures import strip_address, tidy_reason
 from bellwether.models.prices import UNBILLED, build_usage, find_listing
-from bellwether.models.providers import BY_PREFIX, SANDBOX, provider_name
+from bellwether.models.providers import BY_PREFIX, SANDBOX, SEARCH, provider_name
 from bellwether.models.response import AttemptResult, Message, RawReply, build_reply, classify, decode_body, read_finish_reason, read_reply
+from bellwether.models.search import build_search_result, find_obstacle, send_search
 from bellwether.venues.http.retry import ENCODINGS, OversizedBody, read_body
 
 if TYPE_CHECKING:
@@ -235,15 +238,21 @@ class ProviderWire:
 
     async def send(self, call: ModelCall) -> AttemptResult:
         """Send `call` once and return the result. Faults of the provider are results, not exceptions."""
+        is_search = call.model.provider == SEARCH
+        obstacle = find_obstacle(call.model, call.parameters, datetime.now(UTC)) if is_search else None
+        if obstacle is not None:
+            return replace(_build_lost_result(call.model, Outcome.PROVIDER_ERROR, obstacle, RawReply(), unsent=True), permanent=True)
         base = chat_completions(call.model, call.endpoint)
-        if base is None and not load_litellm.cache_info().currsize:
+        if base is None and not is_search and not load_litellm.cache_info().currsize:
             await asyncio.to_thread(load_litellm)
         exchange = _Exchange(self._client(call.model), call)
         answer = error = None
         token = _EXCHANGE.set(exchange)
         try:
             async with asyncio.timeout(call.model.timeout):
-                if base is None:
+                if is_search:
+                    await send_search(call.model, call.messages, call.parameters, call.endpoint, _http_client())
+                elif base is None:
                     answer = await load_litellm().acompletion(**_litellm_arguments(call))
                 else:
                     await exchange.send(_build_request(call, base))
@@ -318,6 +327,8 @@ def _build_result(call: ModelCall, exchange: _Exchange, answer: Any, error: Exce
     if exchange.is_too_long:
         reason = f"HTTP {raw.status} with a body of more than {LARGEST_BODY >> 20} MB, which was not read"
         return _build_lost_result(model, Outcome.MALFORMED, reason, raw, secret=secret)
+    if model.provider == SEARCH and raw.status == 200:
+        return build_search_result(model, raw.redact(secret))
     if raw.status is not None and (raw.status >= 300 or answer is None or not read_reply(raw.body).flaw):
         return classify(model, raw, secret=secret)
     if answer is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -16,8 +16,11 @@ from bellwether.corpus.documents import Document
 from bellwether.forecasting import forecasters
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.forecasting.tools import open_sources
+from bellwether.journal.journal import Journal
+from bellwether.models.model import Model
 from bellwether.questions.question_text import QuestionText, read_question
 from bellwether.questions.siblings import WordWeights, find_siblings
+from bellwether.questions.stored_searches import StoredSearches
 from bellwether.settings import settings
 from bellwether.tables.benchmark import LEAKS
 
@@ -48,8 +51,10 @@ _OPEN = re.compile(
 
 
 @contextmanager
-def open_corpora(names: Iterable[str], path: Path | None = None) -> Iterator[dict[str, Corpus]]:
-    """Open the corpora that some forecasters search, by name, or instead that of a file. names: of the forecasters.
+def open_corpora(names: Iterable[str], path: Path | None = None) -> Iterator[dict[str, Corpus | StoredSearches]]:
+    """Open the corpora that some forecasters search and the results of their search services, by name, or instead the corpus of a file.
+
+    names: of the forecasters.
 
     Raises `ConfigError` for a missing or invalid corpus.
     """
@@ -57,22 +62,42 @@ def open_corpora(names: Iterable[str], path: Path | None = None) -> Iterator[dic
         if path is not None:
             yield {path.name: stack.enter_context(Corpus.open(path, settings().cache_path / "corpora"))}
             return
-        registered = forecasters()
-        entries = (registered.get(name) for name in sorted(names))
-        models = {entry.model.corpus: entry.model for entry in entries if isinstance(entry, LanguageModel)}
-        sources = {name: stack.enter_context(open_sources(model)) for name, model in models.items() if name is not None}
-        yield {name: found.corpus for name, found in sources.items() if found.corpus is not None}
+        models = _find_models(names)
+        corpora: dict[str, Corpus | StoredSearches] = {}
+        for name, model in {model.corpus: model for model in models}.items():
+            documents = None if name is None else stack.enter_context(open_sources(model)).documents
+            if name is not None and isinstance(documents, Corpus):
+                corpora[name] = documents
+        corpora |= stack.enter_context(open_searches(names))
+        yield corpora
 
 
-def find_leaks(questions: pl.DataFrame, as_of: Mapping[str, datetime], corpora: Mapping[str, Corpus]) -> pl.DataFrame:
+@contextmanager
+def open_searches(names: Iterable[str]) -> Iterator[dict[str, StoredSearches]]:
+    """Open the stored results of the search services that some forecasters use, by service. names: of the forecasters."""
+    services = {model.search_service for model in _find_models(names) if model.search_service is not None}
+    with Journal.of(settings()) as journal:
+        yield {service: StoredSearches(journal, service) for service in sorted(services)}
+
+
+def _find_models(names: Iterable[str]) -> list[Model]:
+    """Return the registered models among some forecasters, in the order of their names."""
+    registered = forecasters()
+    entries = (registered.get(name) for name in sorted(names))
+    return [entry.model for entry in entries if isinstance(entry, LanguageModel)]
+
+
+def find_leaks(
+    questions: pl.DataFrame, instants: Mapping[str, Sequence[datetime]], corpora: Mapping[str, Corpus | StoredSearches]
+) -> pl.DataFrame:
     """Find the leaks of a release: rows of benchmark/leaks.
 
     Args:
         questions: rows of one release in benchmark/questions.
-        as_of: time of the latest forecast of each question. Other questions are not searched for in documents.
-        corpora: corpora that are searched, by name.
+        instants: times of the forecasts of each question, the latest last. Other questions are not searched for in documents.
+        corpora: from `open_corpora`.
     """
-    rows = [*_find_events(questions), *_find_siblings(questions), *_find_documents(questions, as_of, corpora)]
+    rows = [*_find_events(questions), *_find_siblings(questions), *_find_documents(questions, instants, corpora)]
     stamp = {"release": questions["release"].first(), "known_at": questions["known_at"].max(), "rules": RULES}
     return LEAKS.validate(LEAKS.frame([stamp | row for row in rows]).sort(LEAKS.order))
 
@@ -99,26 +124,34 @@ def _find_siblings(questions: pl.DataFrame) -> Iterator[dict[str, Any]]:
             }
 
 
-def _find_documents(questions: pl.DataFrame, as_of: Mapping[str, datetime], corpora: Mapping[str, Corpus]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each document that was visible before a question's latest forecast and states the outcome."""
+def _find_documents(
+    questions: pl.DataFrame, instants: Mapping[str, Sequence[datetime]], corpora: Mapping[str, Corpus | StoredSearches]
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each document that states the outcome and was visible before a question's latest forecast, or returned for any of them."""
     if not corpora:
         return
     columns = questions.select("id", "question", "open_time", "close_time").rows()
     texts = [read_question(text, closes) for _, text, _, closes in columns]
     weights = WordWeights.of(texts)
     for (question, text, opens, closes), parts in zip(columns, texts, strict=True):
-        if question not in as_of:
-            continue
-        for name, corpus in corpora.items():
-            for hit in corpus.search(text, as_of[question], MOST_DOCUMENTS):
-                document = corpus.find(hit.id, as_of[question])
-                if document is None or (opens is not None and hit.published_at < opens):
+        for name, corpus in corpora.items() if question in instants else ():
+            for document in _read_best(corpus, text, instants[question]):
+                if document.published_at is None or (opens is not None and document.published_at < opens):
                     continue
                 found = find_statement(document, parts, closes, weights)
                 if found is not None:
                     sentence, share = found
-                    row = {"question_id": question, "kind": "document", "source": name, "other": document.id, "similarity": share}
-                    yield row | {"evidence": sentence[:EVIDENCE], "published_at": hit.published_at}
+                    other = document.id if isinstance(corpus, Corpus) else document.url
+                    row = {"question_id": question, "kind": "document", "source": name, "other": other, "similarity": share}
+                    yield row | {"evidence": sentence[:EVIDENCE], "published_at": document.published_at}
+
+
+def _read_best(corpus: Corpus | StoredSearches, text: str, instants: Sequence[datetime]) -> list[Document]:
+    """Return the documents that fit a text best: of a corpus before the last of the instants, of a service those returned at any of them."""
+    found: dict[str, Document | None] = {}
+    for instant in instants[-1:] if isinstance(corpus, Corpus) else instants:
+        found |= {hit.id: corpus.find(hit.id, instant) for hit in corpus.search(text, instant, MOST_DOCUMENTS)}
+    return [document for document in found.values() if document is not None]
 
 
 def find_statement(document: Document, question: QuestionText, closes: datetime, weights: WordWeights) -> tuple[str, float] | None:

@@ -204,8 +204,10 @@ async def test_a_missing_corpus_is_named_before_any_request(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ('tools = ["search"]', "corpus and the tool search are given both or neither"),
-        ('corpus = "a.jsonl"', "corpus and the tool search are given both or neither"),
+        ('tools = ["search"]', "the tool search and one of corpus and search_service are given together"),
+        ('corpus = "a.jsonl"', "the tool search and one of corpus and search_service are given together"),
+        ('tools = ["search"]\ncorpus = "a.jsonl"\nsearch_service = "exa"\nsearch_price = 7', "one of corpus and search_service"),
+        ('tools = ["search"]\nsearch_service = "exa"', "search_service and search_price are given both or neither"),
         ('tools = ["browse"]', "tools"),
         ('tools = ["prices"]\nsteps = 0', "steps"),
     ],

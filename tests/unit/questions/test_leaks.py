@@ -121,7 +121,7 @@ def find_documents(tmp_path: Path, *documents: dict[str, Any]) -> list[str]:
     opens = CLOSE - timedelta(days=60)
     asked = ask("Will Ana Brandt win the Kestrel Prize in June 2027?").with_columns(open_time=pl.lit(opens).cast(pl.Datetime("us", "UTC")))
     with open_corpora([], path) as corpora:
-        found = find_leaks(asked, {"q0": CLOSE - timedelta(days=1)}, corpora).filter(kind="document")
+        found = find_leaks(asked, {"q0": [CLOSE - timedelta(days=9), CLOSE - timedelta(days=1)]}, corpora).filter(kind="document")
     assert found["question_id"].unique().to_list() in ([], ["q0"])
     return [documents[int(other)]["text"] for other in found["other"]]
 
