@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
+from bellwether.corpus import LONGEST_TEXT
 from bellwether.errors import BellwetherError
 from bellwether.forecasting.forecaster import Forecaster
 from bellwether.forecasting.parsing import Reading, compat, read
@@ -30,7 +31,7 @@ from bellwether.journal.tables import Scope, sum_known
 from bellwether.journal.values import CostSource, Outcome
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, build_request, journal_model_name
 from bellwether.models.model import Model
-from bellwether.models.prices import estimate
+from bellwether.models.prices import compute_max_cost, estimate
 from bellwether.models.response import Ending, ToolCall, parse_ending
 from bellwether.models.tool_calls import build_turn
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
@@ -44,6 +45,8 @@ _NOT_EXECUTED = json.dumps({"error": f"not carried out: an answer may call {MOST
 
 UNREADABLE = "unreadable"
 NOT_ASKED = "not_asked"
+#: Characters that a step of a model with tools adds to the prompt, about those of a search.
+_USUAL_RESULT = 4_000
 
 CONTRADICTORY = "contradictory"
 
@@ -368,8 +371,8 @@ def _execute(tools: Tools, call: ToolCall) -> bytes:
 def describe_estimate(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[str, Any]:
     """Estimate calls, tokens and cost of an evaluation, for the terminal. Nothing is sent; answers already in the journal cost nothing.
 
-    Dollars are Decimals, null if the price is unknown. Not included are repair requests, and of models with tools all calls but the first,
-    whose number and length are unknown.
+    A model with tools is assumed to use all its steps with one call each, whose results lengthen the next prompts; a conversation that began counts as
+    answered. Dollars are Decimals, null if the price is unknown. Repair requests are not included.
     """
     samples = [sample for sample in list_samples(model, questions) if sample.as_of is not None]
     with open_sources(model) as sources:
@@ -379,18 +382,38 @@ def describe_estimate(model: Model, questions: pl.DataFrame, journal: Journal) -
     average = _tokens_per_answer(journal, journal_model_name(model)) if journal.exists() else None
     prompts = [sample.prompt for sample, key in zip(samples, keys, strict=True) if key not in stored]
     parameters = calls[0][1]["parameters"] if calls else {}
-    expected = estimate(model, prompts, parameters={**model.request_parameters, **parameters}, completion_tokens=average)
+    parameters = {**model.request_parameters, **parameters}
+    expected = estimate(model, _lengthen(model, prompts, _USUAL_RESULT), parameters=parameters, completion_tokens=average)
+    most = estimate(model, _lengthen(model, prompts, LONGEST_TEXT + model.max_tokens), parameters=parameters).most_cost
+    searches = len(prompts) * model.steps * (compute_max_cost(model.searches, []) or 0) if model.searches is not None else 0
     return {
         "questions": questions.height,
         "answered already": len(samples) - len(prompts),
         "calls": expected.calls,
         "prompt tokens": expected.prompt_tokens,
         "answer tokens": expected.completion_tokens,
-        "expected $": _to_dollars(expected.expected_cost),
-        "at most $": _to_dollars(expected.most_cost),
+        "expected $": None if expected.expected_cost is None else _to_dollars(expected.expected_cost + searches),
+        "at most $": None if most is None else _to_dollars(most + searches),
         "price map": expected.price_map,
-        "basis": expected.basis,
+        "basis": expected.basis + _describe_steps(model),
     }
+
+
+def _lengthen(model: Model, prompts: Sequence[list[Message]], characters: int) -> list[list[Message]]:
+    """Return the requests of conversations that use all steps of a model. characters: added to the prompt by each step."""
+    added: Message = {"role": "tool", "content": "x" * characters}
+    return [[*prompt, *[added] * step] for prompt in prompts for step in range(model.steps + 1 if model.tools else 1)]
+
+
+def _describe_steps(model: Model) -> str:
+    """Return the end of an estimate's basis for a model with tools; "" for others."""
+    if not model.tools:
+        return ""
+    search = "" if model.search_price is None else f", and a search for ${model.search_price / 1000:f}"
+    return (
+        f"; {model.steps} steps per question, each with one tool call and {_USUAL_RESULT:,} more characters of prompt{search}; "
+        f"at most {LONGEST_TEXT:,} and its longest answer"
+    )
 
 
 def _tokens_per_answer(journal: Journal, name: str) -> float | None:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.forecasting.elicitation_run import run_elicitation
+from bellwether.forecasting.elicitation_run import describe_estimate, run_elicitation
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.forecasting.tools import MOST_CALLS, MOST_PRICES
+from bellwether.journal.journal import Journal
 from bellwether.journal.values import Outcome
 from bellwether.lake import Lake
 from bellwether.models.model import Model, models
@@ -223,3 +224,18 @@ def test_a_model_with_tools_has_its_own_kind() -> None:
         "tool_model",
         "language_model",
     ]
+
+
+def test_an_estimate_counts_all_steps_with_growing_prompts_and_paid_searches(tmp_path: Path) -> None:
+    """A result of 4,000 characters is 1,008 tokens with its frame, at most 20,000 with an answer of 100; each is in all later prompts."""
+    journal = Journal(f"sqlite:///{tmp_path / 'journal.db'}")
+    prices = {"input_price": Decimal(4), "output_price": Decimal(0), "max_tokens": 100}
+    service = {"corpus": None, "search_service": "exa", "search_price": Decimal("7.5")}
+    one, two = (describe_estimate(forecaster(steps=steps, **prices).model, make_questions(), journal) for steps in (1, 2))
+    assert (one["calls"], two["calls"]) == (2, 3)
+    assert 2 * two["prompt tokens"] - 3 * one["prompt tokens"] == 2 * 3 * 1_008 - 3 * 1_008
+    assert 2 * two["at most $"] - 3 * one["at most $"] == 3 * 20_108 * Decimal("0.000004")
+    assert "2 steps per question, each with one tool call and 4,000 more characters of prompt; at most 20,000" in two["basis"]
+    paid = describe_estimate(forecaster(steps=2, **prices, **service).model, make_questions(), journal)
+    assert [paid[name] - two[name] for name in ("expected $", "at most $")] == [Decimal("0.015")] * 2
+    assert "and a search for $0.0075" in paid["basis"]
