@@ -30,7 +30,7 @@ latest AS (
         NULL,
         CASE WHEN newest.id IS NULL THEN 'open' ELSE 'settled' END,
         newest.settled_at,
-        (SELECT max(known_at) FROM newest),
+        max(newest.known_at) OVER (),
         TRUE
     FROM questions
     LEFT JOIN newest ON newest.id = questions.id
