@@ -230,10 +230,6 @@ class Markets:
         """Rejects of markets so far."""
         return pl.concat(self._rejects)
 
-    def listed(self) -> pl.DataFrame:
-        """Return all records of the day's markets so far."""
-        return pl.concat(self.keys).filter(pl.col("day") == self.venue.day)
-
     async def collect(self, puller: Puller, step: str, listings: Iterable[Listing]) -> None:
         """Request listings and add their pages."""
         async for page in puller.follow(step, listings):
@@ -298,7 +294,8 @@ class Markets:
 
     def seen_ids(self) -> set[str | None]:
         """Return the ids of all markets and rejects so far."""
-        return {*self.listed()[self._id], *self.rejects["record_id"]}
+        of_day = pl.concat(self.keys).filter(pl.col("day") == self.venue.day)
+        return {*of_day[self._id], *self.rejects["record_id"]}
 
     def find_curable(self) -> dict[str, str]:
         """Return the curable rejects that can be requested by name, as a map from id to reason."""

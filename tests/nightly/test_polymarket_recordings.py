@@ -270,7 +270,6 @@ def test_every_recorded_short_market_states_its_own_terms(recordings: Path):
         assert (schedule.source, schedule.exponent, schedule.taker_only) == ("market", stated["exponent"], stated["takerOnly"])
         assert (float(schedule.rate), float(schedule.rebate_rate)) == (stated["rate"], stated["rebateRate"])
         assert schedule.fee(Decimal(100), Decimal("0.5"), "buy") == 25 * schedule.rate
-        assert schedule.fee(Decimal(100), Decimal("0.5"), "buy", "maker") == 0
 
 
 def test_the_fallback_of_recorded_short_markets_is_what_they_state(recordings: Path):

@@ -54,11 +54,6 @@ class Listing:
         names = [str(item.get(self.identity)) if isinstance(item, dict) else repr(item) for item in items]
         return hashlib.blake2b("\0".join(names).encode("utf-8", "surrogatepass"), digest_size=16).digest() if items else None
 
-    @property
-    def request(self) -> str:
-        """The request of the first page as text."""
-        return self.call_at(None).request
-
 
 #: Sends a call, and returns the response. Keyword `ordinal`: number that the page gets.
 Fetch = Callable[..., Awaitable[VenuePage]]

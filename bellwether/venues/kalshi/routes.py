@@ -6,9 +6,9 @@ in its archive.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import pairwise
 from typing import Literal
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -22,8 +22,6 @@ MOST_CANDLES = 10_000
 MOST_EVENTS = 50
 #: Minutes of a candle.
 CANDLE_MINUTES = 60
-#: Segments of a path that follow `markets` and are not a ticker.
-MARKET_LISTS = frozenset({"candlesticks", "orderbooks", "trades"})
 
 
 def events(
@@ -118,8 +116,7 @@ def parse_requested_tickers(request: str) -> frozenset[str]:
     listed = query.get("tickers", []) + query.get("market_tickers", []) + query.get("ticker", [])
     if listed:
         return frozenset(ticker for tickers in listed for ticker in tickers.split(","))
-    segments = parts.path.split("/")
-    return frozenset(unquote(ticker) for parent, ticker in pairwise(segments) if parent == "markets" and ticker not in MARKET_LISTS)
+    return frozenset(map(unquote, re.findall(r"^/historical/markets/([^/]+)/", parts.path)))
 
 
 def _seconds(at: datetime | None) -> str | None:

@@ -31,7 +31,6 @@ from bellwether.errors import ConfigError, SchemaError
 from bellwether.venues.wire.columns import format_number
 
 Side = Literal["buy", "sell"]
-Role = Literal["taker", "maker"]
 #: Source of the terms: the market's own object, a table by category (an estimate), or none for a time or market without fees.
 Source = Literal["market", "category", "none"]
 
@@ -113,18 +112,16 @@ class FeeSchedule:
         """True if fills cost nothing."""
         return not self.rate
 
-    def fee(self, shares: Decimal | int, price: Decimal | int, side: Side, role: Role = "taker") -> Decimal:
-        """Compute the fee of a fill of `shares` at `price` dollars, in dollars, rounded to the regime's decimals.
+    def fee(self, shares: Decimal | int, price: Decimal | int, side: Side) -> Decimal:
+        """Compute the taker's fee of a fill of `shares` at `price` dollars, in dollars, rounded to the regime's decimals.
 
-        Raises `ConfigError` for a negative size, a price outside [0, 1], a float, or an invalid side or role.
+        Raises `ConfigError` for a negative size, a price outside [0, 1], a float, or an invalid side.
         """
         size, at = _exact("shares", shares), _exact("price", price)
         if at > 1:
             raise ConfigError(f"computing a fee: the price {at} is outside [0, 1]; give dollars per share")
-        if side not in ("buy", "sell") or role not in ("taker", "maker"):
-            raise ConfigError(f"computing a fee: side {side!r} and role {role!r}; they are buy or sell, and taker or maker")
-        if role == "maker" and self.taker_only:
-            return Decimal(0)
+        if side not in ("buy", "sell"):
+            raise ConfigError(f"computing a fee: the side is {side!r}; give buy or sell")
         with localcontext(prec=_DIGITS):
             value = size * (at if self.regime.by_value else 1) * self.rate * _power(at * (1 - at), self.exponent)
             unit = Decimal(1).scaleb(-self.regime.decimals)

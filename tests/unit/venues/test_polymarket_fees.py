@@ -63,18 +63,6 @@ VECTORS = [
 ]
 
 
-@pytest.mark.parametrize("at", [JANUARY, MARCH, JULY])
-def test_a_maker_pays_nothing_and_shares_the_rebate(at: datetime):
-    schedule = schedule_of({**typed("crypto_15_min"), "feeSchedule": SCHEDULE}, at)
-    assert schedule.fee(Decimal(100), Decimal("0.5"), "sell", "maker") == 0
-    assert schedule.rebate_rate == Decimal("0.2")
-
-
-def test_terms_that_are_not_for_takers_only_charge_makers_too():
-    schedule = schedule_of({**TODAY, "feeSchedule": SCHEDULE | {"takerOnly": False}}, JULY)
-    assert schedule.fee(Decimal(100), Decimal("0.5"), "buy", "maker") == Decimal("1.75")
-
-
 def test_the_markets_own_terms_come_before_its_type():
     schedule = schedule_of({**TODAY, "feeSchedule": {"rate": 0.072, "exponent": 2, "takerOnly": True, "rebateRate": 0.25}}, JULY)
     assert (schedule.rate, schedule.exponent, schedule.source) == (Decimal("0.072"), 2, "market")
@@ -250,12 +238,11 @@ def test_terms_that_are_null_or_text_are_the_usual_ones():
 def test_fills_and_terms_that_cannot_be_right_are_refused():
     one, half = Decimal(1), Decimal("0.5")
     fills: list[Any] = [
-        (0.5, half, "buy", "taker"),
-        (one, Decimal(50), "buy", "taker"),
-        (Decimal(-1), half, "buy", "taker"),
-        (Decimal("NaN"), half, "buy", "taker"),
-        (one, half, "yes", "taker"),
-        (one, half, "buy", "broker"),
+        (0.5, half, "buy"),
+        (one, Decimal(50), "buy"),
+        (Decimal(-1), half, "buy"),
+        (Decimal("NaN"), half, "buy"),
+        (one, half, "yes"),
     ]
     for fill in fills:
         with pytest.raises(ConfigError, match="computing a fee"):

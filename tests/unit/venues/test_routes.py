@@ -24,18 +24,18 @@ def prices(token: str = TOKEN, start: datetime = DAY, end: datetime = NEXT, minu
 def test_a_call_of_kalshi_reads_as_it_is_sent():
     between = "start_ts=1773446400&end_ts=1773532800"
     assert [
-        kalshi.markets().request,
-        kalshi.markets(closing_after=DAY, closing_before=NEXT).request,
-        kalshi.markets(tickers=["A", "B.5"], mve_filter=None).request,
-        kalshi.events(tickers=["E1", "E2"]).request,
-        kalshi.events(status="settled", closing_after=DAY, nested=False).request,
-        kalshi.historical_markets(event_ticker="E").request,
-        kalshi.series().request,
+        kalshi.markets().call_at(None).request,
+        kalshi.markets(closing_after=DAY, closing_before=NEXT).call_at(None).request,
+        kalshi.markets(tickers=["A", "B.5"], mve_filter=None).call_at(None).request,
+        kalshi.events(tickers=["E1", "E2"]).call_at(None).request,
+        kalshi.events(status="settled", closing_after=DAY, nested=False).call_at(None).request,
+        kalshi.historical_markets(event_ticker="E").call_at(None).request,
+        kalshi.series().call_at(None).request,
         kalshi.historical_cutoff().request,
         kalshi.candles_batch(["A", "B"], DAY, NEXT).request,
         kalshi.historical_candles("A/B", DAY, NEXT).request,
         kalshi.orderbooks(["A", "B.5"]).request,
-        kalshi.trades(ticker="A", after=DAY).request,
+        kalshi.trades(ticker="A", after=DAY).call_at(None).request,
     ] == [
         "GET /markets?mve_filter=exclude&limit=1000",
         "GET /markets?min_close_ts=1773446400&max_close_ts=1773532800&mve_filter=exclude&limit=1000",
@@ -56,10 +56,10 @@ def test_a_call_of_polymarket_reads_as_it_is_sent():
     ordered = polymarket.markets(closed=False, active=True, order="volumeNum", ascending=False)
     window = polymarket.markets(closed=False, end_date_min=datetime(2026, 3, 13, 20, tzinfo=NEW_YORK), end_date_max=NEXT)
     assert [
-        ordered.request,
-        window.request,
-        polymarket.markets(closed=False, ids=["12", "7"]).request,
-        polymarket.events(closed=True, ids=["5"]).request,
+        ordered.call_at(None).request,
+        window.call_at(None).request,
+        polymarket.markets(closed=False, ids=["12", "7"]).call_at(None).request,
+        polymarket.events(closed=True, ids=["5"]).call_at(None).request,
         prices(end=DAY + timedelta(hours=1)).request,
         polymarket.clob_market(CONDITION).request,
         polymarket.time().request,
@@ -90,10 +90,9 @@ def test_the_tickers_and_tokens_of_a_call_can_be_read_back():
     for request_text, tickers in {
         kalshi.candles_batch(["A", "B"], DAY, DAY).request: {"A", "B"},
         kalshi.historical_candles("A/B", DAY, DAY).request: {"A/B"},
-        kalshi.events(tickers=["E1", "E2"]).request: {"E1", "E2"},
+        kalshi.events(tickers=["E1", "E2"]).call_at(None).request: {"E1", "E2"},
         kalshi.orderbooks(["A", "B"]).request: {"A", "B"},
-        "GET /markets/A%2FB/orderbook": {"A/B"},
-        kalshi.trades().request: set(),
+        kalshi.trades().call_at(None).request: set(),
     }.items():
         assert kalshi.parse_requested_tickers(request_text) == tickers
     for call, tokens in ((prices("8"), ["8"]), (polymarket.time(), [])):
