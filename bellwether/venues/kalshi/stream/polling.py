@@ -67,11 +67,11 @@ class KalshiPolling:
                 for ticker in batch:
                     self._newest.setdefault(ticker, page.fetched_at)
                 yield self._frame(REST_BOOKS, page)
-            async for page in self._all_new_trades(self.open):
+            async for page in self._new_trades(self.open):
                 yield self._frame(REST_TRADES, page)
             over = await find_over_markets(self._client, self.open)
             # Trades between the last request and the close.
-            async for page in self._all_new_trades(sorted(over)):
+            async for page in self._new_trades(sorted(over)):
                 yield self._frame(REST_TRADES, page)
             self.open = [ticker for ticker in self.open if ticker not in over]
             if self.open:
@@ -84,24 +84,21 @@ class KalshiPolling:
         self._ordinal += 1
         return frame
 
-    async def _all_new_trades(self, tickers: Sequence[str]) -> AsyncGenerator[VenuePage, None]:
+    async def _new_trades(self, tickers: Sequence[str]) -> AsyncGenerator[VenuePage, None]:
+        """Yield the pages that contain trades not seen in earlier polls, of each market the oldest page first."""
         for ticker in tickers:
-            for page in await self._new_trades(ticker):
+            known_ids, new, pages = self._seen[ticker], set[str](), []
+            async for page in self._client.follow(routes.trades(ticker=ticker, after=self._newest[ticker] - _SECOND)):
+                trades = [trade for trade in page.items("trades") if isinstance(trade, dict)]
+                ids = {str(trade.get("trade_id")) for trade in trades}
+                if ids <= known_ids:
+                    break
+                pages.append(page)
+                new |= ids
+                self._newest[ticker] = max([self._newest[ticker], *map(_read_created, trades)])
+            self._seen[ticker] = new or known_ids
+            for page in reversed(pages):
                 yield page
-
-    async def _new_trades(self, ticker: str) -> list[VenuePage]:
-        """Return the pages that contain trades of a market not seen in earlier polls, oldest page first."""
-        known_ids, new, pages = self._seen[ticker], set[str](), []
-        async for page in self._client.follow(routes.trades(ticker=ticker, after=self._newest[ticker] - _SECOND)):
-            trades = [trade for trade in page.items("trades") if isinstance(trade, dict)]
-            ids = {str(trade.get("trade_id")) for trade in trades}
-            if ids <= known_ids:
-                break
-            pages.append(page)
-            new |= ids
-            self._newest[ticker] = max([self._newest[ticker], *map(_read_created, trades)])
-        self._seen[ticker] = new or known_ids
-        return pages[::-1]
 
 
 async def find_over_markets(client: KalshiClient, tickers: Sequence[str]) -> set[str]:
