@@ -51,11 +51,6 @@ NOT_FOLLOWED = frozenset({"events", "prices"})
 DAY_TABLES = (*KALSHI_TABLES, *POLYMARKET_TABLES)
 
 
-def _to_metadata(summary: dict[str, object]) -> dict[str, Any]:
-    """Convert a pull's statistics to metadata: integers stay numbers, which the UI plots; the rest becomes text."""
-    return {name: value if isinstance(value, int) else str(value) for name, value in summary.items()}
-
-
 class PullConfig(dg.Config):
     """Configuration of a pull."""
 
@@ -115,7 +110,8 @@ def _pull_listing(  # noqa: PLR0917
     options: dict[str, Any] = {"refresh": config.refresh, "progress": context.log.info}
     pulled = kalshi.run(lambda client: kalshi.run_exclusively(listing, partial(pull, client, pages, **options)))
     rows, rejects = pulled.series() if listing == "series" else pulled.markets(), pulled.rejects()
-    metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_to_metadata(pulled.summary()), "rejects": rejects.height}
+    metadata: dict[str, Any] = {"venue": dg.MetadataValue.url(KALSHI_DOCS), "pull": pulled.pull.folder, "requests": pulled.requests}
+    metadata["rejects"] = rejects.height
     for name, frame in zip(tables, (rows, rejects), strict=True):
         yield dg.MaterializeResult(key(name), metadata, value=frame)
 

@@ -385,12 +385,6 @@ class DayPull:
         """Return the row of raw/<venue>_pulls that describes this pull."""
         return build_pulls_row(self.venue.pulls, self.day, self.pull)
 
-    def summary(self) -> dict[str, object]:
-        """Return folder, number of requests, number of markets, and whether the day is final."""
-        note = self.pull.note or {}
-        height = self.markets_of_day.rows.height
-        return {"pull": self.pull.folder, "requests": self.requests, "markets": height, "final": bool(note["final"])}
-
     @cached_property
     def _winners(self) -> list[ParsedRecords]:
         return list(self.venue.parse_winners(self.pull))

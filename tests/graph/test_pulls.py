@@ -219,7 +219,8 @@ def pulled(parsed: ParsedRecords) -> SimpleNamespace:
     def rows() -> Iterator[Any]:
         yield parsed.rows
 
-    return SimpleNamespace(series=rows, markets=rows, rejects=lambda: parsed.rejects, summary=lambda: {"requests": 1})
+    pull = SimpleNamespace(folder="raw/kalshi_pages/series/all/0001")
+    return SimpleNamespace(series=rows, markets=rows, rejects=lambda: parsed.rejects, pull=pull, requests=1)
 
 
 def test_series_that_do_not_fit_are_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,10 +116,6 @@ class ArchivePull:
             frames.append(quarantine.reject_hole(page.answer))
         return pl.concat(frames)
 
-    def summary(self) -> dict[str, object]:
-        """Return the folder, the cutoff and the number of requests of the scan."""
-        return {"pull": self.pull.folder, "cutoff": self.cutoff.isoformat(), "requests": self.requests}
-
 
 async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> ArchivePull:
     """Scan the archive at the venue's current cutoff; without `refresh`, reuse the stored scan of that cutoff.
@@ -332,10 +328,6 @@ class SeriesPull:
     def rejects(self) -> pl.DataFrame:
         """Return rows of raw/kalshi_series_rejects: invalid records, and records that contradict an earlier one."""
         return pl.concat(parse_series(page.items("series"), page.origin).rejects for page in self.pull.pages("series"))
-
-    def summary(self) -> dict[str, object]:
-        """Return the folder and the number of requests of the pull."""
-        return {"pull": self.pull.folder, "requests": self.requests}
 
 
 async def pull_series(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> SeriesPull:

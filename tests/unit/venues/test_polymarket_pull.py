@@ -21,7 +21,7 @@ from bellwether.venues.polymarket.pull import build_price_calls
 from bellwether.venues.polymarket.resolution import build_resolutions
 from tests.unit.venues.polymarket_objects import event
 from tests.unit.venues.polymarket_world import World, ending, ordinary, token
-from tests.unit.venues.sessions import PROVENANCE, PolymarketSession, rows
+from tests.unit.venues.sessions import PROVENANCE, PolymarketSession, is_final, rows
 from tests.unit.venues.venue import answer
 from tests.unit.venues.world import DAY
 
@@ -72,10 +72,10 @@ async def test_a_day_on_which_more_is_expected_is_pulled_anew_next_time(
     world = ordinary()
     settled, world.markets[0] = world.markets[0], ending(11, "2026-03-14T00:00:00Z", **unsettled)
     run = session(world)
-    assert (await run.day()).summary()["final"] is False
+    assert not is_final(await run.day())
     world.markets[0] = settled
     second = await run.day()
-    assert (second.pull.folder[-4:], second.summary()["final"]) == ("0002", True)
+    assert (second.pull.folder[-4:], is_final(second)) == ("0002", True)
     assert (await run.day()).requests == 0
 
 
@@ -123,7 +123,7 @@ async def test_a_page_that_lists_nothing_while_its_cursor_goes_on_is_told_and_th
     pull = await session(world).day()
     (reject,) = everything(pull)["rejects"]["reason"]
     assert "the page lists nothing although its cursor goes on" in reject
-    assert pull.summary()["final"] is False
+    assert not is_final(pull)
 
 
 def ending_v2(number: int, end: str, **changes: Any) -> dict[str, Any]:
@@ -195,12 +195,14 @@ async def test_a_market_whose_trading_ids_come_later_has_its_prices(session: Cal
     world = World(markets=[kept, ending_v2(51, end, **earlier, closed=False, resolutionStatus="active")], events={"1": event(1)})
     run = session(world)
     first = await run.day()
-    assert first.summary()["final"] is False
+    assert not is_final(first)
     world.markets = [kept, ending_v2(51, end)]
     found = everything(await run.day())
     assert dict(found["prices"].select("market_id", "token_id").unique().iter_rows()) == {"11": token(11, 0), "51": token(51, 0)}
     assert found["rejects"].is_empty()
-    assert (await run.day()).summary() | {"requests": 0} == (await run.day()).summary(), "nothing is left to do"
+    again = await run.day()
+    assert is_final(again)
+    assert (await run.day()).requests == 0, "nothing is left to do"
 
 
 #: The morning after the day of these tests.
