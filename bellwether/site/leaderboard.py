@@ -36,6 +36,12 @@ def leaderboard(release: str, lines: pl.DataFrame) -> PageTable | Note:
             "1 - Brier score / Brier score of the market price at the time of the forecast; above 0 is better than the market",
             2,
         ),
+        estimate_column(
+            f"Adds to the market {columns.LEVEL}",
+            "pool_weight",
+            "weight of the forecast in the best mixture with the market price; 0 adds nothing to the price",
+            2,
+        ),
         build_column("Cost", lambda row: columns.cost(row["cost"]), "dollars per question, of all samples", numeric=True),
         build_column("Coverage", _coverage, columns.definition(_BOARD, "coverage"), numeric=True),
         *hidden_columns(_BOARD, "brier_skill", "log_loss", "roc_auc", "accuracy", "ece", "ece_p_calibrated", "n", "could_know"),
