@@ -108,6 +108,23 @@ async def test_where_books_cannot_be_requested_the_client_opens_a_new_connection
     assert frame.connection == 2
 
 
+async def test_books_that_never_come_end_in_a_new_connection() -> None:
+    async def deaf(peer: Peer) -> None:
+        await peer.confirm()
+        await peer.send(snapshot(A, 1), delta(A, 3))
+        while True:
+            command = await peer.read()
+            if command["cmd"] == "list_subscriptions":
+                await peer.send({"id": command["id"], "type": "ok", "msg": []})
+
+    async with venue(deaf, play(snapshot(A, 1), trade(A, 1))) as place:
+        stream = place.stream(patience=BRISK)
+        async with asyncio.timeout(300), aclosing(stream.frames()) as source:
+            await anext(frame async for frame in source if frame.connection == 2 and json.loads(frame.data)["type"] == "trade")
+    asked = [command["cmd"] for command in place.commands if command["cmd"] != "list_subscriptions"]
+    assert asked == ["subscribe", "update_subscription", "subscribe"]
+
+
 async def test_lost_lifecycle_messages_open_a_new_connection_and_ask_which_markets_have_ended() -> None:
     asked: list[list[str]] = []
 

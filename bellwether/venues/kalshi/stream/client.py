@@ -38,6 +38,7 @@ from bellwether.venues.kalshi.stream.frame import (
     LIFECYCLES,
     NO_KEY,
     RENEWING,
+    SNAPSHOT,
     START,
     Frame,
     StreamStart,
@@ -156,7 +157,7 @@ def _refusal(call: str, attempts: int, cause: str, kind: str) -> VenueError:
 class KalshiStream:
     """Stream of the frames of selected markets, in order of arrival.
 
-    After a gap in the sequence numbers of the books, the client requests them again. If that is refused, if messages about the lifecycle of
+    After a gap in the sequence numbers of the books, the client requests them again. If they do not arrive, if messages about the lifecycle of
     markets are lost, or if the venue ends a subscription, which also counts as a gap, it opens a new connection. A silent connection is probed,
     and replaced if it does not respond. Books are invalid from a gap to their next snapshot; see `bellwether.recordings.gaps`.
 
@@ -294,10 +295,13 @@ class _Session:
         self._last: dict[int, int] = {}
         self._channels: dict[int, str] = {}
         self._commands = 0
-        #: Descriptions of the subscribe commands, by number; the channels that are not confirmed yet; numbers of the requests for books.
+        #: Descriptions of the subscribe commands, by number; the channels that are not confirmed yet; numbers of the requests for books,
+        #: the markets whose requested books have not arrived, and the monotonic time until which they must.
         self._subscribing: dict[int, str] = {}
         self._unconfirmed: set[str] = set()
         self._book_requests: set[int] = set()
+        self._awaited: set[str] = set()
+        self._books_due = 0.0
 
     async def messages(self, clock: Callable[[], int]) -> AsyncGenerator[tuple[int, bytes], None]:
         """Yield receive time and bytes of each message until no market trades. Raises `TransientFailure` if the connection has failed."""
@@ -321,6 +325,8 @@ class _Session:
                     self._process_message(kind, message)
                 if self._unconfirmed and time.monotonic() > latest:
                     raise TransientFailure(TIMEOUT, f"no answer to subscribing to {', '.join(sorted(self._unconfirmed))}")
+                if self._awaited & self._trading.open and time.monotonic() > self._books_due:
+                    raise TransientFailure(TIMEOUT, "books that were requested after a gap did not arrive")
         except ConnectionClosed as closed:
             if not self._trading.is_over:
                 raise TransientFailure(CONNECTION, f"the connection was closed ({closed})") from None
@@ -363,11 +369,14 @@ class _Session:
         if channel == DELTA:
             params = {"sids": [sid], "market_tickers": list(self._wanted.tickers), "action": "get_snapshot"}
             self._book_requests.add(await self._send("update_subscription", params))
+            self._awaited, self._books_due = set(self._wanted.tickers), time.monotonic() + self._patience.answer
 
     def _process_message(self, kind: str | None, message: dict[str, Any]) -> None:
         """Process a message that is not a change of a price level."""
         if kind in LIFECYCLES:
             self._trading.process(message)
+        elif kind == SNAPSHOT:
+            self._awaited.discard(str(read_body(message).get("market_ticker")))
         elif kind == "subscribed":
             body = read_body(message)
             if type(body.get("sid")) is int and type(body.get("channel")) is str:
