@@ -83,7 +83,7 @@ def evaluate_release(
     as the budget. Returns for each forecaster its error, or None. An error of one does not stop the others.
     """
     build_questions(work, release)
-    work.run_if_due(jobs.RESOLVE, ("benchmark/resolutions",), f"resolutions of {release}", (release,))
+    _resolve(work, release)
     pairs = {to_key(FORECASTS, (release, name)): name for name in forecasters}
     due = [pair for pair, name in pairs.items() if name in repeated or _is_due(work, release, name)]
     work.stats.fresh += len(pairs) - len(due)
@@ -95,6 +95,15 @@ def evaluate_release(
         _rescore(work, release)
         work.run_if_due(jobs.RANK, RANKED, f"leaderboard and report of {release}", (release,))
     return ends
+
+
+def _resolve(work: Runner, release: str) -> None:
+    """Look up the outcomes as known now, if they are out of date or a later version exists, which staleness does not consider."""
+    named = ReleaseName.parse(release)
+    if load_fixed(work.lake, str(ReleaseName(named.base, named.number + 1))) is None:
+        work.run_if_due(jobs.RESOLVE, ("benchmark/resolutions",), f"resolutions of {release}", (release,))
+    else:
+        work.launch(jobs.RESOLVE, f"resolutions of {release}", partitions=[release])
 
 
 def audit_release(work: Runner, release: str, corpus: str | None = None) -> None:
