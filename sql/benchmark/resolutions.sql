@@ -6,8 +6,9 @@
 -- An imported release is of a venue without markets in the lake: its newest version has the outcomes as known now. A question that this version lacks
 -- has no outcome any more. No outcome is late, as questions have dates of resolution after the close.
 --
--- Status, the first that applies: unknown, if no venue in the lake has the market and the release has no later version; voided, if it settled without a yes or no; disputed, if its outcome
--- is open again; corrected, if another outcome than the published one settled; disputed, if the oracle had a dispute before it settled; late; final.
+-- Status, the first that applies: unknown, if no venue in the lake has the market and the release has no later version; voided, if it settled without a
+-- yes or no; disputed, if its outcome is open again; corrected, if another outcome than the published one settled; disputed, if the oracle had a dispute
+-- before it settled; late; final.
 WITH stated AS (
     SELECT venue, market_id, outcome, outcome_reason, status, settled_at, known_at, FALSE AS is_imported
     FROM markets
