@@ -6,7 +6,7 @@ A clause counts as past if it has a verb in the past, such as "ruled", or a word
 from __future__ import annotations
 
 import re
-from datetime import date
+from datetime import date, timedelta
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
@@ -14,15 +14,26 @@ _MONTH = (
     r"dec(?:ember)?)\.?"
 )
 _DAY = r"(?P<{}>[0-3]?\d)(?:st|nd|rd|th)?"
+#: The look-ahead only saves time.
 _DATE = re.compile(
-    rf"\b(?:(?P<y1>\d{{4}})-(?P<m1>[01]\d)-(?P<d1>[0-3]\d)(?!\d)"
-    rf"|{_MONTH.format('m2')}\s+{_DAY.format('d2')}\s*,?\s+(?P<y2>\d{{4}})\b"
-    rf"|{_DAY.format('d3')}\s+(?:of\s+)?{_MONTH.format('m3')},?\s+(?P<y3>\d{{4}})\b"
+    r"\b(?=[\djfmasond]|in\s)(?:(?P<y1>\d{4})(?P<s1>[-/.])(?P<m1>[01]?\d)(?P=s1)(?P<d1>[0-3]?\d)(?!\d)"
+    r"|(?P<a6>\d{1,2})(?P<s6>[-/.])(?P<b6>\d{1,2})(?P=s6)(?P<y6>\d{4})(?!\d)"
+    rf"|{_MONTH.format('m2')}[\s-]+{_DAY.format('d2')}(?:\s*,?\s+(?P<y2>\d{{4}}))?\b"
+    rf"|{_DAY.format('d3')}\.?[\s-]+(?:of\s+)?{_MONTH.format('m3')}(?:,?[\s-]+(?P<y3>\d{{4}}))?\b"
     rf"|{_MONTH.format('m4')},?\s+(?P<y4>\d{{4}})\b"
     r"|(?:in|since|during)\s+(?P<y5>\d{4})\b)",
     re.IGNORECASE,
 )
-_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)|\blast year\b|\byears? ago\b|\b(?:every|each) year\b", re.IGNORECASE)
+_WEEKDAY = r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|yesterday|today)"
+#: Words right before a day and month without a year that date what the clause states, unlike "the September 11 attacks".
+_DATING = re.compile(
+    rf"(?:\b(?:on|since|as of|by|(?:updated|posted|published|modified|edited|revised|corrected|filed)(?:\s+on)?)|{_WEEKDAY})[,:]?\s+(?:the\s+)?$",
+    re.IGNORECASE,
+)
+_WEEKDAY_BEFORE = re.compile(rf"{_WEEKDAY},?\s+(?:the\s+)?$", re.IGNORECASE)
+#: A day without a year is one at most this long after the document, else an earlier one.
+_HALF_YEAR = timedelta(days=183)
 _FUTURE = re.compile(
     r"\b(?:will|would|shall|won't|due|expect\w*|schedul\w*|slated|set (?:for|to)|trial date|plan\w*|upcoming|coming|next|future|until|till|before|"
     r"ahead of|deadline|expir\w+|may|might|could|should|if|whether|forecast\w*|predict\w*|project\w*|target\w*|through|starting|starts|begins|ends|"
@@ -57,26 +68,49 @@ _REACH = 200
 
 
 def find_last_past_date(text: str, after: date) -> date | None:
-    """Return the latest date after `after` that a text mentions as past; None without one."""
-    if not any(int(year[0]) >= after.year for year in _YEAR.finditer(text)):
-        return None
-    found = [day for match in _DATE.finditer(text) if (day := _read_date(match)) and day > after and _is_past(text, match)]
+    """Return the latest date after `after` that a text mentions as past; None without one.
+
+    A day without a year counts if it is in the half year after `after`. Of 03/05/2026 the earlier reading counts; 03.05.2026 is in May.
+    """
+    found = [day for match in _DATE.finditer(text) if (day := _read_date(text, match, after)) and day > after and _is_past(text, match)]
     return max(found, default=None)
 
 
-def _read_date(match: re.Match[str]) -> date | None:
-    """Return the date of a match, of a month or year its first day; None for a date that does not exist."""
+def _read_date(text: str, match: re.Match[str], after: date) -> date | None:
+    """Return the date of a match, of a month or year its first day; None for a date that does not exist or whose year is not known."""
     fields = {name[0]: value for name, value in match.groupdict().items() if value is not None}
+    if "a" in fields:
+        first, second, year = int(fields["a"]), int(fields["b"]), int(fields["y"])
+        readings = [(second, first)] if fields["s"] == "." else [(second, first), (first, second)]
+        return min((day for reading in readings if (day := _build_date(year, *reading))), default=None)
     month = fields.get("m", "1")
+    month_number = int(month) if month.isdigit() else _MONTHS.index(month[:3].lower()) + 1
+    day_number = int(fields.get("d", "1"))
+    if "y" in fields:
+        return _build_date(int(fields["y"]), month_number, day_number)
+    days = [_build_date(year, month_number, day_number) for year in (after.year, after.year + 1)]
+    found = next((day for day in days if day is not None and timedelta() < day - after <= _HALF_YEAR), None)
+    return found if found is not None and month[0].isupper() and _is_of_year(text, match, found.year) else None
+
+
+def _build_date(year: int, month: int, day: int) -> date | None:
+    """Return a date; None if it does not exist."""
     try:
-        return date(int(fields["y"]), int(month) if month.isdigit() else _MONTHS.index(month[:3].lower()) + 1, int(fields.get("d", "1")))
+        return date(year, month, day)
     except ValueError:
         return None
 
 
+def _is_of_year(text: str, match: re.Match[str], year: int) -> bool:
+    """Return True if a day without a year dates its clause, and no other year is mentioned around it."""
+    before = text[max(0, match.start() - _REACH) : match.start()]
+    after = text[match.end() : match.end() + _REACH]
+    return bool(_DATING.search(before)) and all(found[0] == str(year) for found in _YEAR.finditer(f"{before} {after}"))
+
+
 def _is_past(text: str, match: re.Match[str]) -> bool:
     """Return True if the clause of a date speaks of it as past."""
-    before = text[max(0, match.start() - _REACH) : match.start()]
+    before = _WEEKDAY_BEFORE.sub("", text[max(0, match.start() - _REACH) : match.start()])
     after = text[match.end() : match.end() + _REACH]
     ends = list(_CLAUSE_END.finditer(before))
     first = before[ends[-1].end() :] if ends else before

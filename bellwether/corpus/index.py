@@ -29,7 +29,7 @@ from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
 
 #: Version of the index and of the ranking: raise it with every change of either.
-VERSION = "2"
+VERSION = "3"
 #: Maximum terms of a query, latest candidates of a term, candidates whose texts are compared, and characters of an excerpt.
 MOST_TERMS, MOST_CANDIDATES, MOST_COMPARED, EXCERPT = 12, 1000, 30, 300
 #: Parameters of BM25 (Robertson and Zaragoza 2009). The average length is fixed, because that of the corpus would be a statistic of it.

@@ -16,7 +16,7 @@ from bellwether.corpus.index import Hit, extract_passage, find_visible_instant, 
 from bellwether.errors import ConfigError
 
 #: Version of the reading: raise it with every change.
-VERSION = "1"
+VERSION = "2"
 #: A day has ended everywhere on Earth 36 hours after it began in UTC.
 _WHOLE_DAY = timedelta(hours=36)
 

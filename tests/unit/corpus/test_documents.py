@@ -117,6 +117,13 @@ PAST = [
     "Updated: March 5, 2026",
     "Parliament voted on 5 March 2026 to expel him.",
     "On 5 March 2026, in a 5-4 decision, the court struck down the law.",
+    "The court ruled on Thursday, March 5, 2026.",
+    "The court ruled on 2026/03/05 for the city.",
+    "The court ruled on 5. March 2026.",
+    "Last updated 05.03.2026",
+    "The court ruled on 03/15/2026.",
+    "On Sunday, 15 March, the vote was lost.",
+    "The vote was lost yesterday, March 15.",
 ]
 COMING = [
     "The court will rule on 5 March 2026.",
@@ -134,6 +141,11 @@ COMING = [
     "Growth of 2% in 2027 is the consensus.",
     "The court ruled on 5 January 2026.",
     "Order 2026-99-99 of 31 February 2026 was lost.",
+    "The court ruled on 05/01/2026.",
+    "The March 15 attacks were remembered.",
+    "In 2019 the city fell: on March 15, the mayor fled.",
+    "The court ruled on 20 December.",
+    "The court ruled on 5 may of them.",
 ]
 
 
@@ -146,3 +158,14 @@ def test_a_later_date_mentioned_as_past_is_found(text: str) -> None:
 @pytest.mark.parametrize("text", COMING)
 def test_a_date_to_come_or_an_earlier_one_is_not_found(text: str) -> None:
     assert find_last_past_date(f"Before. {text} After.", date(2026, 2, 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "day"), [("15/03/2026", 15), ("03/15/2026", 15), ("03/05/2026", 5), ("05/03/2026", 5), ("07.03.2026", 7)]
+)
+def test_numeric_dates_are_read_with_the_day_first_or_as_the_earlier_reading(written: str, day: int) -> None:
+    assert find_last_past_date(f"Updated: {written}", date(2026, 2, 1)) == date(2026, 3, day)
+
+
+def test_a_day_without_a_year_is_of_the_half_year_after_the_document() -> None:
+    assert find_last_past_date("The court ruled on 5 January.", date(2025, 12, 20)) == date(2026, 1, 5)
