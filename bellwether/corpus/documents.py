@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +21,17 @@ LONGEST_TEXT = 20_000
 _BATCH = 64
 _REQUIRED = ("id", "title", "text")
 
-Time = Annotated[AwareDatetime, AfterValidator(lambda value: value.astimezone(UTC))]
+_OUT_OF_RANGE = "not a time between the years 1 and 9999 in UTC, in a known time zone"
+
+
+def _to_utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(_OUT_OF_RANGE) from None
+
+
+Time = Annotated[AwareDatetime, AfterValidator(_to_utc)]
 
 
 class Document(BaseModel):
@@ -60,12 +71,24 @@ def _read_parquet(path: Path) -> Iterator[tuple[int, Document]]:
             raise ConfigError(f"reading the corpus {path}: the column {missing[0]} is missing; add it")
         number = 0
         for batch in file.iter_batches(batch_size=_BATCH, columns=present):
-            for row in _to_microseconds(batch).to_pylist():
+            columns = _to_microseconds(batch)
+            for index in range(batch.num_rows):
                 number += 1
                 try:
-                    yield number, Document.model_validate(row)
+                    yield number, Document.model_validate({name: _read_cell(path, number, name, columns[name][index]) for name in present})
                 except ValidationError as error:
                     raise _invalid(path, number, error) from None
+
+
+def _read_cell(path: Path, number: int, name: str, cell: Any) -> Any:
+    """Return the value of a cell. Raises `ConfigError` for a time that Python cannot represent, and for text that is not UTF-8."""
+    try:
+        return cell.as_py()
+    except (OverflowError, LookupError):
+        reason = f"{name} = {cell.value} ({cell.type}): {_OUT_OF_RANGE}"
+    except UnicodeDecodeError as error:
+        reason = f"{name}: {error}"
+    raise ConfigError(f"reading the corpus {path}, row {number}: {reason}; correct it")
 
 
 def _to_microseconds(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -80,9 +103,10 @@ def _to_microseconds(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _read_lines(path: Path) -> Iterator[tuple[int, Document]]:
     with open_bytes(path) as lines:
         for number, line in enumerate(lines, start=1):
-            if line.strip():
+            content = line.removeprefix(BOM_UTF8) if number == 1 else line
+            if content.strip():
                 try:
-                    yield number, Document.model_validate_json(line)
+                    yield number, Document.model_validate_json(content)
                 except ValidationError as error:
                     raise _invalid(path, number, error) from None
 

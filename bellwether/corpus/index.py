@@ -196,7 +196,7 @@ def compute_digest(path: Path) -> str:
 def build_index(source: Path, target: Path) -> None:
     """Index the documents of a file. target: the SQLite file, written atomically.
 
-    Raises `ConfigError` for an invalid document or a repeated id, with file, row and field.
+    Raises `ConfigError` for an invalid document or a repeated id, with file, row and field, and for a file without a dated document.
     """
     with atomic_file(target) as draft, closing(sqlite3.connect(draft, isolation_level=None)) as database:
         database.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {_SCHEMA}")
@@ -206,6 +206,10 @@ def build_index(source: Path, target: Path) -> None:
                 database.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)", _to_row(row, document))
             except sqlite3.IntegrityError:
                 raise ConfigError(f"reading the corpus {source}, row {row}: id = {document.id!r:.60} occurs twice; keep one") from None
+        total, dated = database.execute("SELECT count(*), count(published) FROM documents").fetchone()
+        if not dated:
+            problem = f"none of its {total} documents has published_at" if total else "it has no documents"
+            raise ConfigError(f"reading the corpus {source}: {problem}, so no search can return one; correct the file")
         database.execute(_NUMBER)
         numbered = database.cursor().execute("SELECT number, title, text FROM visible JOIN documents USING (row) ORDER BY number")
         database.executemany(

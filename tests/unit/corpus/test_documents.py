@@ -59,11 +59,22 @@ def test_a_wrong_type_is_refused_with_file_row_field_and_value(tmp_path: Path, n
         list(read_documents(path))
 
 
+LATE = datetime.fromisoformat("9999-12-31T23:59:59-12:00")
+
+
 @NAMES
-def test_a_time_without_an_offset_is_refused(tmp_path: Path, name: str) -> None:
-    path = write(tmp_path / name, ROW | {"revised_at": datetime(2026, 3, 1)})
-    with pytest.raises(ConfigError, match=r"row 1: revised_at = '?2026-03-01T00:00:00'?: .*timezone"):
+@pytest.mark.parametrize(("at", "problem"), [(datetime(2026, 3, 1), "timezone"), (LATE, "not a time between the years 1 and 9999 in UTC")])
+def test_a_time_without_an_offset_or_beyond_the_calendar_is_refused(tmp_path: Path, name: str, at: datetime, problem: str) -> None:
+    path = write(tmp_path / name, ROW | {"revised_at": at})
+    shown = f"('?{at.isoformat()}'?|253402343999000000 .*)"
+    with pytest.raises(ConfigError, match=rf"{name}, row 1: revised_at = {shown}: .*{problem}"):
         list(read_documents(path))
+
+
+@pytest.mark.parametrize(("rows", "problem"), [([], "it has no documents"), ([ROW | {"published_at": None}], "none of its 1 documents")])
+def test_a_corpus_that_can_show_nothing_is_refused(tmp_path: Path, rows: list[dict[str, Any]], problem: str) -> None:
+    with pytest.raises(ConfigError, match=rf"c\.jsonl: {problem}"):
+        build_index(write_lines(tmp_path / "c.jsonl", *rows), tmp_path / "index.db")
 
 
 def test_an_id_that_occurs_twice_is_refused_and_leaves_no_index(tmp_path: Path) -> None:
@@ -79,6 +90,7 @@ def test_an_id_that_occurs_twice_is_refused_and_leaves_no_index(tmp_path: Path) 
         ("c.csv", b"id\n", "give a .parquet or .jsonl file"),
         ("c.jsonl", b'{"id": "a"', "row 1: the row: Invalid JSON"),
         ("c.jsonl", b'["a"]', "row 1"),
+        ("c.jsonl", b'\xef\xbb\xbf{"id": "a", "text": "b"}', "row 1: title: Field required"),
         ("c.jsonl", b'{"id": "a", "title": "b"}', "row 1: text: Field required"),
         ("c.parquet", b"PAR1", "c.parquet"),
         ("c.jsonl.gz", b"no gzip", "c.jsonl.gz"),
@@ -108,7 +120,6 @@ PAST = [
     "The bill passed on March 5, 2026, and will take effect in June.",
     "Updated 2026-03-05: the company lost.",
     "Boston beat New York on Mar. 5th, 2026.",
-    "Voters elected her in March 2026.",
     "It was decided in 2027.",
     "The vote was held on the 5th of March 2026!",
     "They met on May 5, 2026.",
@@ -120,8 +131,6 @@ PAST = [
     "The court ruled on Thursday, March 5, 2026.",
     "The court ruled on 2026/03/05 for the city.",
     "The court ruled on 5. March 2026.",
-    "Last updated 05.03.2026",
-    "The court ruled on 03/15/2026.",
     "On Sunday, 15 March, the vote was lost.",
     "The vote was lost yesterday, March 15.",
 ]
@@ -160,12 +169,8 @@ def test_a_date_to_come_or_an_earlier_one_is_not_found(text: str) -> None:
     assert find_last_past_date(f"Before. {text} After.", date(2026, 2, 1)) is None
 
 
-@pytest.mark.parametrize(
-    ("written", "day"), [("15/03/2026", 15), ("03/15/2026", 15), ("03/05/2026", 5), ("05/03/2026", 5), ("07.03.2026", 7)]
-)
-def test_numeric_dates_are_read_with_the_day_first_or_as_the_earlier_reading(written: str, day: int) -> None:
-    assert find_last_past_date(f"Updated: {written}", date(2026, 2, 1)) == date(2026, 3, day)
-
-
-def test_a_day_without_a_year_is_of_the_half_year_after_the_document() -> None:
-    assert find_last_past_date("The court ruled on 5 January.", date(2025, 12, 20)) == date(2026, 1, 5)
+def test_a_date_in_numbers_or_without_a_year_is_read() -> None:
+    """Dotted dates begin with the day; of others the earlier reading counts. Without a year, the date is of the half year after the document."""
+    days = {"15/03/2026": 15, "03/15/2026": 15, "03/05/2026": 5, "05/03/2026": 5, "07.03.2026": 7, "7 March": 7}
+    found = {written: find_last_past_date(f"Updated: {written}", date(2025, 12, 20)) for written in days}
+    assert found == {written: date(2026, 3, day) for written, day in days.items()}
