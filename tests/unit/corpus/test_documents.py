@@ -125,7 +125,6 @@ PAST = [
     "They met on May 5, 2026.",
     "In March 2026, unemployment rose.",
     "As of March 2026, the rate is 4%.",
-    "Updated: March 5, 2026",
     "Parliament voted on 5 March 2026 to expel him.",
     "On 5 March 2026, in a 5-4 decision, the court struck down the law.",
     "The court ruled on Thursday, March 5, 2026.",
