@@ -41,12 +41,12 @@ _LAST_DAYS = 3
 @click.command()
 @click.argument("first", type=DAY, required=False, metavar="[FIRST]")
 @click.argument("last", type=DAY, required=False, metavar="[LAST]")
-@click.option("--refresh", is_flag=True, help="Query the venue again, even for stored and final days.")
+@click.option("--refresh", is_flag=True, help="Request everything again, even for final days: finds corrected outcomes.")
 @click.option("--archive", is_flag=True, help="Scan the venue's archive first: needed for days more than about 3 months ago.")
 def pull(first: datetime | None, last: datetime | None, *, refresh: bool, archive: bool) -> None:
     """Pull, clean and check the markets that closed on the UTC days FIRST to LAST (YYYY-MM-DD); the last 3 days without FIRST.
 
-    An interrupted pull is continued; complete days are skipped.
+    An interrupted pull is continued. Days that were final are skipped; of the others only what can have changed is requested.
     """
     if first is not None:
         begin, end = first.date(), (last or first).date()

@@ -5,8 +5,8 @@ Concept: https://docs.dagster.io/guides/automate
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from datetime import date, timedelta
+from collections.abc import Collection, Iterable, Iterator
+from datetime import date, datetime, timedelta
 
 import dagster as dg
 import polars as pl
@@ -16,6 +16,7 @@ from assets.clean.assets import CLEAN_TABLES
 from assets.raw import assets as raw
 from assets.raw.assets import ARCHIVE_TABLES, DAY_TABLES, RECORDING, RECORDING_TABLES, SERIES_TABLES
 from bellwether.errors import LakeError
+from bellwether.lake import Lake
 from bellwether.recordings.recording import RecordingStatus
 from bellwether.settings import Settings, Venue, settings
 from bellwether.tables import table
@@ -82,9 +83,15 @@ def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> se
 def old_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> list[date]:
     """Return the days before `PATIENCE` with open markets that are pulled today, oldest first. Each such day is pulled once a week."""
     ages = range(PATIENCE.days + 1, LONGEST.days + 1)
-    names = [((today - timedelta(days=age)).isoformat(),) for age in ages if age % _WEEK == 0]
-    pulls = [lake.lake.slice(_PULLS[venue], names, missing="skip").scan() for venue in venues]
-    return sorted({day for rows in pulls for day in rows.filter(~pl.col("final")).select("day").collect()["day"]})
+    return find_open_days(lake.lake, [today - timedelta(days=age) for age in ages if age % _WEEK == 0], venues)
+
+
+def find_open_days(lake: Lake, days: Iterable[date], venues: Collection[Venue], pulled_before: datetime | None = None) -> list[date]:
+    """Return those of the `days` whose last pull was not final on a venue, oldest first. pulled_before: leave out pulls at this time (UTC) or later."""
+    names = [(day.isoformat(),) for day in days]
+    is_open = ~pl.col("final") if pulled_before is None else ~pl.col("final") & (pl.col("known_at") < pulled_before)
+    pulls = [lake.slice(_PULLS[venue], names, missing="skip").scan() for venue in venues]
+    return sorted({day for rows in pulls for day in rows.filter(is_open).select("day").collect()["day"]})
 
 
 def followed_days(lake: LakeResource, instance: dg.DagsterInstance, today: date) -> set[date]:

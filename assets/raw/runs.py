@@ -14,11 +14,9 @@ from assets.raw.assets import ARCHIVE_TABLES, DAY_TABLES, SERIES_TABLES
 from bellwether.errors import BellwetherError, QualityError
 from bellwether.lake import Lake
 from bellwether.lake.staleness import TableInputs
-from bellwether.settings import World, settings
+from bellwether.settings import settings
 from bellwether.tables import table
 from bellwether.tables.raw import REJECTS
-from bellwether.venues.day import list_open_days
-from bellwether.venues.http.pages import PageStore
 from bellwether.venues.wire.rejects import select_curable
 from orchestration.home import STORAGE_ADVICE
 from orchestration.runner import RunFailed, Runner
@@ -39,7 +37,8 @@ def scan_archive(work: Runner, *, refresh: bool = False) -> None:
 
 
 def pull_days(work: Runner, first: date, last: date, *, refresh: bool = False) -> None:
-    """Pull, clean and check the outdated ones of the UTC close days from `first` to `last`. refresh: include days that are up to date.
+    """Pull, clean and check the outdated ones of the UTC close days from `first` to `last`. A day is up to date if its stored
+    pull was final, or is not older than the world's clock. refresh: include days that are up to date.
 
     Raises `DaysFailed` at the end if some days failed, or `RunFailed` if the only day failed.
     """
@@ -143,14 +142,12 @@ def _day_names(first: date, last: date) -> list[str]:
 
 
 def _outdated_days(work: Runner, wanted: list[str]) -> list[str]:
-    """Return the days among `wanted` to pull: those that lack a table, are out of date, or have open markets whose next request is due."""
+    """Return the days among `wanted` to pull: those that lack a table, are out of date, or were not final when they were pulled."""
     partitions = [(day,) for day in wanted]
     state = work.state()
     missing = [day for name in DAY_TABLES for day in state.find_outdated(TableInputs(table(name)), partitions, sound=True)]
     due = {day for (day,) in (*missing, *work.due(CLEAN_TABLES, partitions, state))}
-    # The sandbox's clock is fixed: no resolution arrives.
-    unresolved = settings().world is World.LIVE
-    for venue in settings().venues:
-        pages = PageStore(work.lake.storage, venue.value)
-        due.update(day.isoformat() for day in list_open_days(pages, map(date.fromisoformat, wanted), include_unresolved=unresolved))
-    return sorted(due)
+    stored = [date.fromisoformat(day) for day in wanted if day not in due]
+    # Responses are dated in whole seconds. While the sandbox's clock shows the time of a pull, another one would return the same.
+    now = settings().now().replace(microsecond=0)
+    return sorted(due.union(day.isoformat() for day in jobs.find_open_days(work.lake, stored, settings().venues, pulled_before=now)))

@@ -316,15 +316,14 @@ class Markets:
         """Build the part of a pull's note that states whether the day is final.
 
         responded_at: time of the venue's response. settled: all markets have a final resolution. complete: the day was over, and no page is
-        missing; also False in the note if a curable reject cannot be requested by name. waiting: curable rejects, which are requested again
-        until `PATIENCE` has passed.
+        missing; also False in the note if a curable reject, which is requested again until `PATIENCE` has passed, cannot be requested by name.
         """
         holes = self.rejects.filter(pl.col("reason") == HOLE, pl.col("table") == self.venue.markets.table.name)
         curable = select_curable(self.rejects)
         waiting = not curable.is_empty() and responded_at.date() - self.venue.day < PATIENCE
         named = curable["record_id"].str.contains(self.venue.names).fill_null(False).all()
         complete = complete and holes.is_empty()
-        return {"final": settled and complete and not waiting, "complete": complete and (named or not waiting), "waiting": waiting}
+        return {"final": settled and complete and not waiting, "complete": complete and (named or not waiting)}
 
 
 class DayPull:
@@ -505,17 +504,6 @@ def _read_known_ids(venue: VenueDay, pages: PageStore) -> set[str]:
         markets.choose()
         return {*markets.rows[venue.markets.column], *markets.find_curable()}
     return set()
-
-
-def list_open_days(pages: PageStore, days: Iterable[date], *, include_unresolved: bool) -> Iterator[date]:
-    """Yield the `days` whose last finished pull was not final. include_unresolved: also days on which only resolutions of markets are
-    missing.
-    """
-    for day in days:
-        pull = pages.latest_finished(LISTING, day.isoformat())
-        note = (pull.note if pull else None) or {"final": True}
-        if not note["final"] and (include_unresolved or note["waiting"] or not note["complete"]):
-            yield day
 
 
 def build_pulls_row(table: Table, day: date, pull: StoredPull) -> pl.DataFrame:

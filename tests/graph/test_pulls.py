@@ -11,7 +11,6 @@ from typing import Any
 
 import dagster as dg
 import httpx
-import orjson
 import pytest
 from click.testing import CliRunner, Result
 
@@ -25,8 +24,6 @@ from bellwether.sandbox.server import serve
 from bellwether.settings import Settings, Venue, settings
 from bellwether.tables import table
 from bellwether.tables.raw import KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS, KALSHI_SERIES, POLYMARKET_PULLS
-from bellwether.venues.day import list_open_days
-from bellwether.venues.http.pages import DONE, PageStore
 from bellwether.venues.kalshi.wire import parse_markets, parse_series
 from bellwether.venues.wire.rejects import Origin, ParsedRecords
 from cli.main import main
@@ -184,22 +181,16 @@ def test_a_day_of_rejects_alone_is_an_error_that_names_the_reason(tmp_path: Path
         runs.require_rows(lake, runs.count_rejects(lake, DAY, DAY))
 
 
-@pytest.mark.parametrize(
-    ("note", "due", "due_live"),
-    [
-        ({"final": True, "complete": True, "waiting": False}, False, False),
-        ({"final": False, "complete": True, "waiting": False}, False, True),
-        ({"final": False, "complete": True, "waiting": True}, True, True),
-        ({"final": False, "complete": False, "waiting": False}, True, True),
-    ],
-    ids=["final", "an open market", "a reject", "a hole"],
-)
-def test_the_command_requests_whatever_is_not_final(tmp_path: Path, note: dict[str, bool], due: bool, due_live: bool) -> None:
-    lake = Lake(str(tmp_path))
-    lake.storage.put(f"raw/kalshi_pages/day/{DAY}/0001/{DONE}", orjson.dumps({**note, "plan": {}, "pages": {}}))
-    pages = PageStore(lake.storage)
-    found = [list(list_open_days(pages, [DAY], include_unresolved=unresolved)) == [DAY] for unresolved in (False, True)]
-    assert found == [due, due_live]
+def test_the_command_pulls_days_that_were_not_final_once_the_clock_has_moved(lake: LakeResource, monkeypatch: pytest.MonkeyPatch) -> None:
+    """8 March is final. The venues dated the pulls of the other days with 9 March 12:00, in whole seconds."""
+    wanted = [f"2026-03-0{day}" for day in (6, 7, 8)]
+    fresh = SimpleNamespace(find_outdated=lambda *_, **__: set())
+    work = SimpleNamespace(lake=lake.lake, state=lambda: fresh, due=lambda *_: [])
+    found = {}
+    for now in (KNOWN, KNOWN + timedelta(seconds=0.9), KNOWN + timedelta(seconds=1), KNOWN + timedelta(days=60)):
+        monkeypatch.setattr(runs, "settings", lambda now=now: Settings(sandbox_now=now))
+        found[now - KNOWN] = runs._outdated_days(work, wanted)  # type: ignore[arg-type]
+    assert list(found.values()) == [[], [], wanted[:2], wanted[:2]]
 
 
 def test_failed_days_are_counted_among_all_days_of_the_range(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ def find_covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date
         return None
     if rows is None:
         raise LakeError(
-            f"pulling {day}: the venue has archived what settled before {cutoff:%Y-%m-%d %H:%M}; materialize raw/kalshi_archive first"
+            f"pulling {day}: the venue has archived what settled before {cutoff:%Y-%m-%d %H:%M}; run `bellwether pull {day} --archive`"
         )
     known_at = rows.select(pl.col("known_at").max()).collect().item()
     stated = known_at.isoformat() if known_at else None
@@ -151,7 +151,7 @@ def find_covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date
         problem = f"was scanned at the cutoff {scans[-1].cutoff:%Y-%m-%d %H:%M}" if scans else "belongs to no stored scan"
         raise LakeError(
             f"pulling {day}: raw/kalshi_archive {problem}, but the venue has archived what settled before {cutoff:%Y-%m-%d %H:%M}; "
-            "materialize raw/kalshi_archive again, then this day"
+            f"run `bellwether pull {day} --archive --refresh`"
         )
     return scans[-1]
 

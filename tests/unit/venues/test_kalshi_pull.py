@@ -131,7 +131,7 @@ async def test_an_archive_scanned_before_the_venue_moved_more_is_not_enough(sess
     run = session(archived())
     archive = await archive_rows(run)
     run.world.cutoff = "2026-03-19T00:00:00Z"
-    with pytest.raises(LakeError, match=r"scanned at the cutoff 2026-03-18 00:00.* materialize raw/kalshi_archive again"):
+    with pytest.raises(LakeError, match=r"scanned at the cutoff 2026-03-18 00:00.* run `bellwether pull 2026-03-14 --archive --refresh`"):
         await run.day(archive=archive)
     assert tickers(await run.day(archive=await archive_rows(run))) == ["A-1", "B/1", "C-1"]
 
@@ -381,7 +381,7 @@ async def test_a_day_that_began_before_the_cutoff_needs_the_archive(tmp_path: Pa
     world = ordinary()
     for number, cutoff in enumerate(("2026-03-14T00:00:01Z", "2026-03-14T12:00:00Z", "2026-06-01T00:00:00Z")):
         world.cutoff = cutoff
-        with pytest.raises(LakeError, match=r"pulling 2026-03-14: .* materialize raw/kalshi_archive first"):
+        with pytest.raises(LakeError, match=r"pulling 2026-03-14: .* run `bellwether pull 2026-03-14 --archive`$"):
             await KalshiSession(tmp_path / str(number), world).day(archive=None)
     world.cutoff = "2026-03-14T00:00:00Z"
     assert len(tickers(await KalshiSession(tmp_path / "after", world).day(archive=None))) == 5
