@@ -32,6 +32,7 @@ from bellwether.journal.values import CostSource, Outcome
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, build_request, journal_model_name
 from bellwether.models.model import Model
 from bellwether.models.prices import compute_max_cost, estimate
+from bellwether.models.providers import SANDBOX
 from bellwether.models.response import Ending, ToolCall, parse_ending
 from bellwether.models.tool_calls import build_turn
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
@@ -319,6 +320,8 @@ def call_terms(model: Model, sample: int, tools: Tools | None) -> dict[str, Any]
     """Return the arguments of `ModelClient.ask` and `build_request` that all calls of a sample share."""
     form = response_format(model.elicitation)
     parameters: dict[str, Any] = {} if form is None else {"response_format": form}
+    if sample and model.provider == SANDBOX and "seed" not in model.parameters:
+        parameters["seed"] = sample  # The sandbox answers equal requests equally.
     if tools is not None:
         parameters["tools"] = tools.definitions
     return {"purpose": PURPOSE, "sample": sample, "scope": "" if tools is None else tools.scope, "parameters": parameters}

@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import httpx
 import polars as pl
 import pytest
 
@@ -28,8 +29,9 @@ from bellwether.models.failures import Stop
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
 from bellwether.models.response import AttemptResult
-from bellwether.models.transport import ModelCall
+from bellwether.models.transport import ModelCall, ProviderWire
 from bellwether.questions import Release, build
+from bellwether.sandbox import create_app, start_clock
 from bellwether.tables.benchmark import FORECASTS
 from tests.unit.clean.rows import CLOSE, OPEN, SETTLED, market, markets, prices
 from tests.unit.models.scripted_client import FakeWire, make_failure, make_result
@@ -48,7 +50,7 @@ def competitor(**changes: Any) -> LanguageModel:
     return LanguageModel(Model.model_validate({"name": "oracle", "model": "acme/oracle", **changes}))
 
 
-def client(folder: Path, wire: FakeWire, **changes: Any) -> ModelClient:
+def client(folder: Path, wire: FakeWire | ProviderWire, **changes: Any) -> ModelClient:
     journal = Journal(f"sqlite:///{folder / 'journal.db'}")
     options = {"endpoint": lambda model: Endpoint("http://127.0.0.1:1"), "retry": Retry(attempts=1), "most_cost": lambda *call: 100}
     return ModelClient(journal, run="test", wire=wire, **(options | changes))
@@ -172,6 +174,17 @@ async def test_several_samples_are_several_calls_and_rows(tmp_path: Path) -> Non
     assert found["sample"].to_list() == [0, 1, 2]
     assert sorted(found["p_yes"]) == pytest.approx([0.2, 0.8, 0.8])
     assert set(found["combine"]) == {"median"}
+
+
+async def test_samples_of_a_sandbox_model_differ_unless_its_entry_fixes_the_seed(tmp_path: Path) -> None:
+    noisy = competitor(model="sandbox/noisy", samples=4)
+    fixed = competitor(name="fixed", model="sandbox/noisy", samples=4, parameters={"seed": 1})
+    sandbox = httpx.ASGITransport(create_app(7, start_clock(datetime(2025, 1, 2, tzinfo=UTC), 0.0)))
+    endpoint = {"endpoint": lambda model: Endpoint("http://sandbox/v1", "sandbox-key")}
+    async with client(tmp_path, ProviderWire(sandbox=sandbox), **endpoint) as opened:
+        found = [(await run_elicitation(own, make_questions(), opened))["p_yes"] for own in (noisy, fixed)]
+    assert [series.n_unique() for series in found] == [4, 1]
+    assert found[0].is_between(0, 1).all()
 
 
 async def test_nothing_is_asked_twice(tmp_path: Path) -> None:
