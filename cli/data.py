@@ -283,7 +283,8 @@ def _draw_box(frame: pl.DataFrame) -> str:
 
         def draw(names: list[str]) -> str:
             with redirect_stdout(StringIO()) as out:
-                connection.table("box").select(*map(identifier, names)).show(max_width=console().width, max_rows=_MOST_ROWS)
+                chosen = connection.sql(f"SELECT {', '.join(map(identifier, names))} FROM box")
+                chosen.show(max_width=console().width, max_rows=_MOST_ROWS)
             return out.getvalue().rstrip("\n")
 
         box, notes = draw(frame.columns), []

@@ -82,6 +82,11 @@ def test_times_are_shown_in_utc_and_control_characters_as_signs() -> None:
     assert not {"\x1b", "\u202e"} & set(text)
 
 
+def test_columns_named_as_expressions_keep_their_own_values() -> None:
+    lines = query("""SELECT 1.5 AS "round(""value"", 5)", 2.5 AS "round(value, 5)", 3.5 AS "value" """).output.splitlines()
+    assert [cell.strip() for cell in lines[-2].strip("│").split("│")] == ["1.5", "2.5", "3.5"]
+
+
 def test_rounded_numbers_have_no_negative_zero() -> None:
     sql = "SELECT round(-0.00001::DOUBLE, 3) AS small, -0.0::FLOAT AS zero, -0.5::DOUBLE AS half"
     assert "-0.0" not in query(sql).output
