@@ -129,7 +129,7 @@ def _agent(
         "Open, sold and settled positions",
         positions,
         build_column("Market", _market_cell, "leads to its price and its resolution"),
-        *("side", "status", "result", "won", "shares", "cost", "sold", "paid", ("realized", "Gain")),
+        *("side", "status", "won", "shares", "cost", "sold", "paid", ("realized", "Gain")),
         *(("opened_at", "Opened"), ("ended_at", "Ended")),
         filters=("Side", "Status"),
         search=("Market", "Side"),
