@@ -35,7 +35,7 @@ from bellwether.settings import settings
 from bellwether.tables import table
 
 #: Version of the tools: raise it with every change of their definitions, results or instructions.
-VERSION = "1"
+VERSION = "2"
 #: Purpose of searches with a service in the journal.
 SEARCHES = "benchmark/searches"
 #: Executed tool calls per answer, documents of a search, and prices of a market.
@@ -113,12 +113,14 @@ class Prices(Tool):
     """Latest prices of YES in a prediction market, in dollars, oldest first."""
 
     tool = "prices"
-    market: Annotated[str, Field(min_length=1, max_length=400, description="id of the market, such as that of the question")]
+    market: Annotated[
+        str, Field(min_length=1, max_length=400, description="id of the market, such as that of the question, with or without its venue")
+    ]
 
     def run(self, sources: Sources, as_of: datetime) -> Result:
         """See `Tool.run`."""
         assert sources.prices is not None
-        market = (self.market.split() or [""])[-1]
+        market = (self.market.replace(":", " ").split() or [""])[-1]
         rows = sources.prices.filter(pl.col("market_id") == market, pl.col("at") < as_of).select("at", "bid", "ask", "last")
         latest = rows.sort("at", "bid", "ask", "last").tail(MOST_PRICES).collect()
         if latest.is_empty():

@@ -89,6 +89,13 @@ async def test_the_tools_show_what_was_known_and_nothing_later(tmp_path: Path) -
     assert "as_of" not in json.dumps(wire.calls[0].parameters["tools"])
 
 
+@pytest.mark.parametrize("market", [MARKET, f"kalshi {MARKET}", f"kalshi:{MARKET}"])
+async def test_a_market_is_known_by_its_id_with_and_without_the_venue(tmp_path: Path, market: str) -> None:
+    write_prices(price(30))
+    await ask(tmp_path, wire := FakeWire([answer([("prices", {"market": market})]), answer(content=YES)]), tools=("prices",), corpus=None)
+    assert [row["bid"] for row in results(wire)[0]["prices"]] == ["0.4"]
+
+
 async def test_a_withheld_document_and_an_unknown_one_look_the_same(tmp_path: Path) -> None:
     script = [answer([("open", {"id": name}) for name in ("report", "undated", "edited", "nowhere")]), answer(content=YES)]
     await ask(tmp_path, wire := FakeWire(script))
