@@ -114,5 +114,8 @@ def _prompts(row: Row, asked: Rows) -> list[Part]:
     """Build the part with the verbatim prompts and answers of language models. row: the question. asked: forecasts of the models."""
     if not asked:
         return [Note("No language model forecast this question.")]
-    note = "Prompts are rebuilt from the question and shown if their hash equals the recorded one."
+    note = (
+        "Prompts are rebuilt from the question and shown if their hash equals the recorded one. `bellwether journal show` prints the whole "
+        "conversation of a forecast, with the calls of tools and their results."
+    )
     return [Note(note), Texts("said", texts.forecast_entries(row, asked))]

@@ -27,13 +27,12 @@ DETAILS = (
     "contradiction",
     "elicitation",
     "prompt_hash",
-    "call_key",
     "attempts",
     "output_tokens",
     "cost",
 )
 #: Columns of benchmark/forecasts that `forecast_entries` needs.
-COLUMNS = ("question_id", "forecaster", "sample", "p_yes", "error", "repaired", "reasoning", "raw_response", *DETAILS)
+COLUMNS = ("question_id", "forecaster", "sample", "p_yes", "error", "repaired", "reasoning", "raw_response", "call_key", *DETAILS)
 
 Prompts = dict[tuple[datetime, str], tuple[str, list[Message]]]
 
@@ -72,6 +71,8 @@ def _describe_result(row: Mapping[str, Any]) -> str:
     """Describe in words the parsed answer of a forecast and the details of the model call."""
     read = f"probability of yes {row['p_yes']}" if row["p_yes"] is not None else f"no forecast: {row['error'] or 'no reason is known'}"
     details = [f"{name.replace('_', ' ')}: {row[name]}" for name in DETAILS if row[name] is not None]
+    if row["call_key"] is not None:
+        details.append(f"whole conversation: bellwether journal show {row['call_key']}")
     return "\n".join([read, *details])
 
 
@@ -93,7 +94,7 @@ def _rebuild_prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts
     recomputed_hash, prompt = prompts[key]
     if recomputed_hash == row["prompt_hash"]:
         return prompt
-    note = f"The prompt is of another version of the protocol ({row['elicitation']}, hash {row['prompt_hash']}); the journal stores it under {row['call_key']}."
+    note = f"The prompt is of another version of the protocol ({row['elicitation']}, hash {row['prompt_hash']}); `bellwether journal show {row['call_key']}` shows it."
     return [{"role": "not shown", "content": note}]
 
 

@@ -174,6 +174,7 @@ def test_a_probability_opens_the_prompt_and_the_answer_as_text(site: Path, page:
     shown = opened.locator("pre").all_text_contents()
     assert shown[0].startswith("You are an expert") and "Question: Will" in shown[1] and shown[2].startswith("reasoning ")
     assert "<script>window.hacked=1" in shown[3] and page.evaluate("window.hacked === undefined")
+    assert "whole conversation: bellwether journal show model-0 " in shown[4]
     assert all(chromium.draw(page))
     page.goto(next(site.glob("arena/cohort/*/decision/*.html")).as_uri())
     page.locator("details#prompt summary").click()
