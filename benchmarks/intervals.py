@@ -2,6 +2,7 @@
 
     python -m benchmarks.intervals             # about ten minutes of CPU
     python -m benchmarks.intervals --sets 100  # a quick look
+    python -m benchmarks.intervals --copies    # coverage of skills and differences of forecasts that mostly copy the price
 
 A world draws clusters of questions. Outcomes of a cluster share a Gaussian shock. The truth is the score of 200,000 clusters. The oracle knows the
 distribution of the estimate: its interval has 3.92 standard deviations. benchmarks/README.md has the results.
@@ -14,6 +15,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 import numpy as np
 from scipy.special import expit, logit, ndtr
@@ -145,7 +147,7 @@ def build_statistic(world: World, p: np.ndarray, other: np.ndarray, y: np.ndarra
         case "difference":
             return Statistic(own - rival, np.ones_like(own))
         case "ratio":
-            return Statistic(own, rival, (-1.0,), 1.0)
+            return Statistic(rival - own, rival, relative=True)
         case _:
             return Statistic(own, np.ones_like(own))
 
@@ -158,7 +160,7 @@ def compute_truth(world: World) -> float:
     p, other, y, weight, _ = draw(world, 200_000, np.random.default_rng(0))
     statistic = build_statistic(world, p, other, y)
     ratio = (weight * statistic.numerators[0, 0]).sum() / (weight * statistic.denominators[0, 0]).sum()
-    return float(statistic.offset + statistic.coefficients[0] * ratio)
+    return float(ratio)
 
 
 def measure(world: World, clusters: int, *, sets: int, seed: int = 1) -> Cell:
@@ -195,6 +197,41 @@ def measure_metrics(clusters: int, *, sets: int) -> dict[str, float]:
             if lower is not None and upper is not None:
                 inside[name].append(lower <= truth[name] <= upper)  # type: ignore[operator]
     return {name: float(np.mean(covered)) if covered else float("nan") for name, covered in inside.items()}
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Forecasters that copy the price of N independent questions, except for some forecasts that are .2 nearer to .5.
+
+    n: number of questions. rounded: whether the copies are rounded to cents. truth: where the probability lies between the price (0) and the
+    forecast (1); at one half both are equally good. versus: "ratio" for the skill, "difference" of mean losses.
+    """
+
+    n: int
+    rounded: bool
+    truth: float
+    versus: str
+
+
+def measure_copies(copies: Copies, differing: int, *, sets: int, seed: int = 1) -> float:
+    """Measure the coverage of the interval on samples with `differing` forecasts that differ from the price; NaN without intervals."""
+    generator, world = np.random.default_rng([seed, copies.n, differing]), World(_noisy, versus=copies.versus)
+    clusters, inside, block = Clusters.of_groups(Grouping(np.arange(copies.n), copies.n)), [], 20
+    for _ in range(sets // block):
+        statistics, values = [], []
+        for _ in range(block):
+            price = generator.uniform(0.05, 0.95, copies.n)
+            gap = np.where(np.arange(copies.n) < differing, np.where(price < 0.5, 0.2, -0.2), 0.0)
+            truth = price + copies.truth * gap
+            p = np.where(gap == 0, price.round(2), price + gap) if copies.rounded else price + gap
+            y = (generator.random(copies.n) < truth).astype(float)
+            own, other = (truth * (1 - one) ** 2 + (1 - truth) * one**2 for one in (p, price))
+            statistics.append(build_statistic(world, p, price, y))
+            values.append(1 - own.sum() / other.sum() if copies.versus == "ratio" else (own - other).mean())
+        for value, bounds in zip(values, bootstrap(statistics, np.ones(copies.n), clusters, Inference()), strict=True):
+            if bounds.lower is not None and bounds.upper is not None:
+                inside.append(bounds.lower <= value + 1e-12 and value - 1e-12 <= bounds.upper)
+    return float(np.mean(inside)) if inside else float("nan")
 
 
 def _format_cell(cell: Cell) -> str:
@@ -235,6 +272,19 @@ def draw_figure(path: str) -> None:
     chart.save(path)
 
 
+def print_copies(sets: int) -> None:
+    """Print the coverage of skills and differences by number of forecasts that differ from the price."""
+    differing, rows = (1, 2, 3, 4, 5, 8, 10, 30), []
+    for versus, n, rounded, (name, truth) in product(
+        ("ratio", "difference"), (60, 200), (False, True), {"equal": 0.5, "better": 1.0, "worse": 0.0}.items()
+    ):
+        coverage = [measure_copies(Copies(n, rounded, truth, versus), k, sets=sets) for k in differing]
+        label = "skill" if versus == "ratio" else versus
+        cells = ["–" if np.isnan(share) else f"{100 * share:.1f}" for share in coverage]
+        rows.append([label, str(n), "rounded to cents" if rounded else "exact", name, *cells])
+    print(*markdown_table(["metric", "N", "copies", "forecaster", *map(str, differing)], rows), sep="\n")
+
+
 def _measure(job: tuple[str, int, int]) -> Cell:
     name, clusters, sets = job
     return measure(WORLDS[name], clusters, sets=sets)
@@ -245,7 +295,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", type=int, default=1_000, help="samples of each cell")
     parser.add_argument("--figure", metavar="PATH", help="only draw the figure of docs/metrics.md")
+    parser.add_argument("--copies", action="store_true", help="only measure forecasts that mostly copy the price")
     arguments = parser.parse_args()
+    if arguments.copies:
+        print_copies(arguments.sets)
+        return 0
     if arguments.figure:
         draw_figure(arguments.figure)
         return 0

@@ -75,16 +75,17 @@ class Inference:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistic:
-    """A statistic of N observations: offset + sum over terms t of coefficient_t * (sum of numerator_t) / (sum of denominator_t), weighted.
+    """A statistic of N observations: sum over terms t of coefficient_t * (sum of numerator_t) / (sum of denominator_t), weighted.
+
 
     numerators, denominators: float64 (1 + K, T, N); row 0 as observed, the others under each of K extreme outcomes of the observation.
-    coefficients: (T,).
+    coefficients: (T,). relative: whether it compares with a reference, so that it is 0 by definition where the numerator is 0.
     """
 
     numerators: Floats
     denominators: Floats
     coefficients: tuple[float, ...] = (1.0,)
-    offset: float = 0.0
+    relative: bool = False
 
     @classmethod
     def mean(cls, values: Sequence[Floats]) -> Statistic:
@@ -185,7 +186,6 @@ class _Sums:
     """
 
     coefficients: tuple[float, ...]
-    offset: float
     numerators: Floats
     denominators: Floats
     low: Floats
@@ -200,29 +200,27 @@ class _Sums:
         numerators, denominators = (np.stack([cells.grouping.sums(term) for term in side[0]]) for side in sides)
         whole = denominators.sum(axis=1)
         if not (whole > 0).all():
-            return cls(statistic.coefficients, statistic.offset, numerators, denominators, whole, whole, float("nan"), 0, reason=UNDEFINED)
+            return cls(statistic.coefficients, numerators, denominators, whole, whole, float("nan"), 0, reason=UNDEFINED)
         ratios = numerators.sum(axis=1) / whole
         # Products are rounded before they are added: with fused multiply-adds equal terms would not cancel on some processors.
-        value = float(statistic.offset + (np.asarray(statistic.coefficients) * ratios).sum())
+        value = float((np.asarray(statistic.coefficients) * ratios).sum())
         scale = np.asarray(statistic.coefficients) / whole * weight.sum()
         influence = (scale[:, None] * (statistic.numerators[1:] - ratios[:, None] * statistic.denominators[1:])).sum(axis=1)
-        matters = np.ptp(influence, axis=0) > _ROUNDING
-        if not matters.any():
-            return cls(
-                statistic.coefficients, statistic.offset, numerators, denominators, whole, whole, value, clusters.count, reason=CONSTANT
-            )
-        belongs = matters & (statistic.denominators != 0).any(axis=0)
-        typical = np.array([max(_typical_share(way.sums(weight * rows)) for way in clusters.ways) for rows in belongs])
-        at = np.flatnonzero(matters)
+        change = np.ptp((scale[:, None] * statistic.numerators[1:]).sum(axis=1) if statistic.relative else influence, axis=0)
+        change = np.where(change > _ROUNDING, weight * change, 0.0)
+        if not change.any():
+            return cls(statistic.coefficients, numerators, denominators, whole, whole, value, clusters.count, reason=CONSTANT)
+        share = max((_shares(way, change) for way in clusters.ways), key=lambda shares: float((shares * change).sum()))
+        at = np.arange(len(weight))
         low, high = (
-            _round_for_exact_sums(np.stack([side[1:][chosen[at], :, at].sum(axis=0) for side in sides]) * typical)
+            _round_for_exact_sums(np.stack([(side[1:][chosen, :, at] * share[:, None]).sum(axis=0) for side in sides]))
             for chosen in (influence.argmin(axis=0), influence.argmax(axis=0))
         )
         contributing = min(
-            int(np.count_nonzero(sums)) for way in clusters.ways for sums in (way.sums(weight * matters), *map(way.sums, sides[1][0]))
+            int(np.count_nonzero(sums)) for way in clusters.ways for sums in (way.sums(change), *map(way.sums, sides[1][0]))
         )
         reason = explain_few_clusters(contributing) if contributing < MIN_CLUSTERS else None
-        return cls(statistic.coefficients, statistic.offset, numerators, denominators, low, high, value, contributing, reason=reason)
+        return cls(statistic.coefficients, numerators, denominators, low, high, value, contributing, reason=reason)
 
     @property
     def bounds(self) -> Bounds:
@@ -231,10 +229,10 @@ class _Sums:
         return Bounds(None if np.isnan(self.value) else self.value, p=p, n_clusters=self.n_clusters, reason=self.reason)
 
 
-def _typical_share(sizes: Floats) -> float:
-    """Return the share of the whole that the cluster of a random question has. sizes: of the clusters."""
-    whole = float(sizes.sum())
-    return float(np.square(sizes).sum()) / whole**2 if whole else 0.0
+def _shares(way: Grouping, change: Floats) -> Floats:
+    """Return the share of each observation's cluster in all that outcomes can change, float64 (N,)."""
+    sizes = way.sums(change)
+    return np.asarray((sizes / sizes.sum())[way.index])
 
 
 def explain_few_clusters(clusters: int) -> str:
@@ -270,7 +268,6 @@ def _draw_statistics(cells: _Cells, sums: Sequence[_Sums], number: int) -> Itera
     """Yield the first draw of each block, and the block's draws for the lower and the upper end, float64 (statistics, rows) each."""
     if not sums:
         return
-    offset = np.array([part.offset for part in sums])
     coefficients = np.array([part.coefficients for part in sums]).T
     numerators, denominators = (
         [_round_for_exact_sums(np.stack(term, axis=1)) for term in zip(*(getattr(part, side) for part in sums), strict=True)]
@@ -279,7 +276,7 @@ def _draw_statistics(cells: _Cells, sums: Sequence[_Sums], number: int) -> Itera
     ends = [np.stack([getattr(part, name) for part in sums], axis=-1) for name in ("low", "high")]
     start = 0
     for weights, pseudo in cells.draws(number):
-        draws = [np.repeat(offset[:, None], len(weights), axis=1) for _ in ends]
+        draws = [np.zeros((len(sums), len(weights))) for _ in ends]
         for term, coefficient in enumerate(coefficients):
             over, under = (_multiply(weights, sides[term]).T for sides in (numerators, denominators))
             for place, end in enumerate(ends):

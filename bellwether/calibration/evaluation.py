@@ -153,7 +153,7 @@ def _intervals(forecasts: Forecasts, added: AddedValue, clusters: Clusters, plan
     """Compute the interval of every metric that has one and is defined on these forecasts, by name."""
     terms = [metric_terms(forecasts, y) | added.terms(y) for y in (forecasts.y, *_possible_outcomes(forecasts))]
     statistics = {
-        name: _statistic(terms, (name,), coefficient=-1.0 if name in SKILLS else 1.0, offset=1.0 if name in SKILLS else 0.0)
+        name: replace(_statistic(terms, (name,)), relative=name in SKILLS)
         for name in terms[0]
         if name not in NO_INTERVAL
     }
@@ -166,7 +166,7 @@ def _intervals(forecasts: Forecasts, added: AddedValue, clusters: Clusters, plan
     value, lower, upper = (None if end is None else added.gain(end) for end in (weight.value, weight.lower, weight.upper))
     bounds["pool_gain"] = replace(weight, value=value, lower=lower, upper=upper)
     if forecasts.is_binary:
-        macro_f1 = _statistic(terms, ("f1_yes", "f1_no"), coefficient=0.5)
+        macro_f1 = _statistic(terms, ("f1_yes", "f1_no"))
         bounds["macro_f1"] = bootstrap([macro_f1], forecasts.weight, clusters, plan)[0]
     return bounds
 
@@ -178,12 +178,10 @@ def _possible_outcomes(forecasts: Forecasts) -> tuple[Floats, ...]:
     return ends if forecasts.is_binary else (*ends, forecasts.p)
 
 
-def _statistic(
-    terms: Sequence[Mapping[str, tuple[Floats | Bools, Floats | Bools]]], names: Sequence[str], *, coefficient: float, offset: float = 0.0
-) -> Statistic:
-    """Build the statistic of a metric from its terms under the observed and the possible outcomes. names: one, or two of equal weight."""
+def _statistic(terms: Sequence[Mapping[str, tuple[Floats | Bools, Floats | Bools]]], names: Sequence[str]) -> Statistic:
+    """Build the statistic of a metric, or the mean of several, from its terms under the observed and the possible outcomes."""
     numerators, denominators = (np.array([[by_name[name][side] for name in names] for by_name in terms], dtype=float) for side in (0, 1))
-    return Statistic(numerators, denominators, (coefficient,) * len(names), offset)
+    return Statistic(numerators, denominators, (1 / len(names),) * len(names))
 
 
 def find_used(metric: str, forecasts: Forecasts) -> Bools:

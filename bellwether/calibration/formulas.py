@@ -23,7 +23,7 @@ import numpy as np
 from bellwether.calibration.added_value import AddedValue
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.forecasts import BINS, Bools, Floats, Forecasts, Ints, bin_index
-from bellwether.calibration.metrics import ESTIMATED, SKILLS
+from bellwether.calibration.metrics import ESTIMATED
 from bellwether.calibration.smooth_calibration import smooth_error
 from bellwether.calibration.sorted_forecasts import SortedForecasts, sum_explained_squares
 
@@ -44,8 +44,7 @@ def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None, adde
     for name, (numerator, denominator) in (metric_terms(forecasts, forecasts.y) | added.terms(forecasts.y)).items():
         whole = (weight * denominator).sum()
         if whole > 0:
-            rate = (weight * numerator).sum() / whole
-            values[name] = float(1 - rate if name in SKILLS else rate)
+            values[name] = float((weight * numerator).sum() / whole)
     values["macro_f1"] = (values["f1_yes"] + values["f1_no"]) / 2
     values["pool_gain"] = added.gain(values["pool_weight"])
     values["ece"] = float(np.abs(sums.p - sums.yes).sum() / weight.sum())
@@ -60,8 +59,8 @@ def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None, adde
 
 
 def metric_terms(forecasts: Forecasts, y: Floats) -> dict[str, tuple[Floats | Bools, Floats | Bools]]:
-    """Return numerator and denominator of each forecast, (N,) each, for the metrics that are ratios of weighted sums; for skills those of
-    1 - skill.
+    """Return numerator and denominator of each forecast, (N,) each, for the metrics that are ratios of weighted sums. The numerator
+    of a skill is the loss of the reference minus that of the forecast.
 
     y: outcomes, float64 (N,); those of the forecasts, or possible other ones. Without binary outcomes, metrics of decisions are missing. The
     reference of `brier_skill` is the base rate of the forecasts' own outcomes.
@@ -69,14 +68,16 @@ def metric_terms(forecasts: Forecasts, y: Floats) -> dict[str, tuple[Floats | Bo
     p, weight, market = forecasts.p, forecasts.weight, forecasts.market
     everywhere = np.ones(len(p), dtype=bool)
     error = np.square(p - y)
-    priced = ~np.isnan(market)
     base_rate = (weight * forecasts.y).sum() / weight.sum() if len(p) else np.nan
+    references = {
+        "brier_skill": np.square(base_rate - y),
+        "skill_vs_half": np.full(len(p), 0.25),
+        "skill_vs_market": np.square(market - y),
+    }
     confidence = np.maximum(p, 1 - p)
     terms: dict[str, tuple[Floats | Bools, Floats | Bools]] = {
         "brier": (error, everywhere),
-        "brier_skill": (error, np.square(base_rate - y)),
-        "skill_vs_half": (error, everywhere / 4),
-        "skill_vs_market": (np.where(priced, error, 0.0), np.where(priced, np.square(market - y), 0.0)),
+        **{name: (np.nan_to_num(reference - error), np.nan_to_num(reference)) for name, reference in references.items()},
         "log_loss": (log_loss(p, y), everywhere),
         "average_confidence": (confidence, everywhere),
         "base_rate": (y, everywhere),

@@ -22,7 +22,7 @@ from bellwether.errors import ScoringError
 from bellwether.tables.benchmark import COMPARISONS, ENSEMBLES, LEADERBOARD, RELIABILITY, SCORES
 
 #: Version of the scoring rules; raise it with every change of a number on the same forecasts.
-RULES = "strict/5"
+RULES = "strict/6"
 
 #: Minimum coverage of a ranked forecaster; unanswered questions are rarely a random sample.
 COVERAGE_FLOOR = 0.9

@@ -36,23 +36,29 @@ def test_the_interval_of_a_rate_over_independent_forecasts_is_that_of_two_beta_d
 
 
 def second_interval(
-    numerator: Callable[[np.ndarray], np.ndarray], denominator: Callable[[np.ndarray], np.ndarray], y: np.ndarray, cluster: np.ndarray
+    numerator: Callable[[np.ndarray], np.ndarray],
+    denominator: Callable[[np.ndarray], np.ndarray],
+    y: np.ndarray,
+    cluster: np.ndarray,
+    *,
+    relative: bool = False,
 ) -> tuple[float, float]:
-    """Compute the 95 % interval of a ratio of sums from the definition, one cluster at a time, with other random numbers."""
+    """Compute the 95 % interval of a ratio of sums from the definition, one cluster at a time, with other random numbers.
+
+    relative: whether the ratio is a skill, whose possible change is that of the numerator.
+    """
     generator = np.random.default_rng(99)
     value = numerator(y).sum() / denominator(y).sum()
     ends = []
     for sign, level in ((-1, 0.025), (1, 0.975)):
         no, yes = (sign * (numerator(np.full(len(y), one)) - value * denominator(np.full(len(y), one))) for one in (0.0, 1.0))
         outcome = (yes > no).astype(float)
-        matters = yes != no
-        sizes = np.array([matters[cluster == name].sum() for name in np.unique(cluster)])
-        typical = (sizes**2).sum() / sizes.sum() / matters.sum()
-        pseudo = generator.gamma(0.5, size=20_000)
-        over = pseudo * (numerator(outcome) * matters).sum() * typical
-        under = pseudo * (denominator(outcome) * matters).sum() * typical
+        change = np.abs(numerator(np.ones(len(y))) - numerator(np.zeros(len(y)))) if relative else np.abs(yes - no)
+        pseudo, over, under = generator.gamma(0.5, size=20_000), np.zeros(20_000), np.zeros(20_000)
         for name in np.unique(cluster):
-            weight = generator.exponential(size=20_000)
+            weight, share = generator.exponential(size=20_000), change[cluster == name].sum() / change.sum()
+            over += pseudo * share * numerator(outcome)[cluster == name].sum()
+            under += pseudo * share * denominator(outcome)[cluster == name].sum()
             over += weight * numerator(y)[cluster == name].sum()
             under += weight * denominator(y)[cluster == name].sum()
         ends.append(float(np.quantile(over / under, level)))
@@ -71,8 +77,9 @@ def test_intervals_are_those_of_a_second_computation(clusters: int) -> None:
         "recall_yes": second_interval(lambda o: o * said, lambda o: o, y, cluster),
         "f1_no": second_interval(lambda o: 2 * (1 - o) * ~said, lambda o: 1 - o + ~said, y, cluster),
     }
-    low, high = second_interval(lambda o: (p - o) ** 2, lambda o: (market - o) ** 2, y, cluster)
-    expected["skill_vs_market"] = 1 - high, 1 - low
+    expected["skill_vs_market"] = second_interval(
+        lambda o: (market - o) ** 2 - (p - o) ** 2, lambda o: (market - o) ** 2, y, cluster, relative=True
+    )
     for name, (lower, upper) in expected.items():
         width = upper - lower
         assert (scores[name].lower, scores[name].upper) == pytest.approx((lower, upper), abs=0.06 * width), name
@@ -172,6 +179,36 @@ def test_more_clusters_than_are_drawn_have_the_interval_of_a_normal_mean(monkeyp
     assert (brier.lower, brier.upper) == pytest.approx((loss.mean() - reach, loss.mean() + reach), abs=0.1 * reach)
 
 
+@pytest.mark.parametrize("rounded", [False, True])
+def test_a_few_forecasts_that_differ_from_the_price_are_no_evidence_however_many_copy_it(rounded: bool) -> None:
+    """The forecasts that differ were right, as by chance; 57 copies add nothing, be they exact or rounded to cents."""
+    generator = np.random.default_rng(6)
+    price = generator.uniform(0.055, 0.945, 60)
+    y = (generator.random(60) < price).astype(float)
+    for differing in (1, 2, 3):
+        p = price.round(2) if rounded else price.copy()
+        p[:differing] += np.where(y[:differing] == 1, 0.04, -0.04)
+        skill = evaluate(p, y, range(60), market=price, replicates=0)["skill_vs_market"]
+        pair = compare({"a": p, "price": price}, y, range(60)).pairs.row(0, named=True)
+        if not rounded and differing < 3:
+            reason = f"{differing} cluster{'s'[: differing - 1]}; an interval needs 3"
+            assert (skill.lower, skill.reason, pair["p"], pair["reason"]) == (None, reason, None, reason)
+        else:
+            assert skill.lower is not None and skill.upper is not None
+            assert skill.lower < 0 < skill.upper
+            assert pair["p"] > 0.05
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("versus", ["ratio", "difference"])
+@pytest.mark.parametrize("truth", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("rounded", [False, True])
+def test_intervals_of_copies_contain_the_truth_as_often_as_they_state(rounded: bool, truth: float, versus: str) -> None:
+    for differing in (1, 3, 4, 5, 10):
+        coverage = intervals.measure_copies(intervals.Copies(60, rounded, truth, versus), differing, sets=400)
+        assert np.isnan(coverage) if differing < 3 and not rounded else coverage >= 0.93 - 2 * np.sqrt(0.93 * 0.07 / 400), differing
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("world", ["ordinary", "favourites", "two copies that differ rarely"])
 def test_intervals_contain_the_truth_as_often_as_they_state(world: str) -> None:
@@ -239,7 +276,8 @@ def test_ends_and_p_values_are_order_statistics_of_the_documented_draws() -> Non
         draws.append((np.rint(weights.standard_exponential((200, 12)) * 4096) / 4096, pseudo.standard_gamma(0.5, 200)))
 
     def sorted_draws(loss: np.ndarray, extreme: np.ndarray) -> np.ndarray:
-        return np.sort(np.concatenate([(w @ loss + extreme.mean() * g) / (w.sum(axis=1) + g) for w, g in draws]))
+        typical = np.average(extreme, weights=np.abs(at_yes - at_no))
+        return np.sort(np.concatenate([(w @ loss + typical * g) / (w.sum(axis=1) + g) for w, g in draws]))
 
     at_yes, at_no = (p - 1) ** 2, p**2
     lows, highs = (sorted_draws((p - y) ** 2, extreme) for extreme in (np.minimum(at_yes, at_no), np.maximum(at_yes, at_no)))

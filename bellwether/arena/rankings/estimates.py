@@ -108,7 +108,8 @@ def _skill(rows: pl.DataFrame, events: int, plan: Inference) -> Estimate:
     own, price = (Questions.of(score_outcomes(rows, name)) for name in ("brier_stated", "brier_market"))
     weight = own.weight
     losses, references = (side.sums()[0][:, None] / weight for side in (own, price))
-    return _to_estimate(bootstrap([Statistic(losses, references, (-1.0,), offset=1.0)], weight, own.events, plan)[0])
+    statistic = Statistic(references - losses, references, relative=True)
+    return _to_estimate(bootstrap([statistic], weight, own.events, plan)[0])
 
 
 def _calibration_error(rows: pl.DataFrame, plan: Inference) -> Estimate:
