@@ -172,7 +172,8 @@ class Catalog:
     def commit(self, manifests: Sequence[Manifest], at: datetime, *, base: int | None = None) -> list[Manifest]:
         """Make written files current in one transaction, and return their manifests with numbers.
 
-        base: `head` when the run began to read. Raises `OutrunError`, and changes nothing, if another run has written one of the partitions since.
+        base: `head` when the run began to read. A partition that another run has written since with equal rows from equal inputs stays as it is.
+        Raises `OutrunError`, and changes nothing, if it has other rows.
         """
         if not manifests:
             return []
@@ -190,6 +191,9 @@ class Catalog:
             if manifest.file and current.file == manifest.file:
                 return replace(manifest, number=current.number)  # committed before; the server's answer was lost
             if base is not None and current.number > base and current.run_id != manifest.run_id:
+                written = _manifest(current._mapping)
+                if _origin(written) == _origin(manifest):
+                    return written
                 raise OutrunError(
                     f"writing {manifest.table} {'/'.join(manifest.partition)}: run {current.run_id} has written it at "
                     f"{current.written_at:%Y-%m-%d %H:%M:%S} UTC, after run {manifest.run_id} began; the newer rows are kept. "
@@ -228,6 +232,11 @@ def _values(manifest: Manifest) -> dict[str, Any]:
     """Return the columns of a new row."""
     values = {name: getattr(manifest, name) for name in Manifest.__slots__ if name != "number"}
     return values | {"partition": _dump(manifest.partition), "inputs": None if manifest.inputs is None else _dump(manifest.inputs)}
+
+
+def _origin(manifest: Manifest) -> tuple[object, ...]:
+    """Return what is equal for two manifests of the same rows, computed in the same way from the same inputs."""
+    return manifest.digest, manifest.version, manifest.inputs, manifest.code_version
 
 
 def _manifest(row: RowMapping) -> Manifest:

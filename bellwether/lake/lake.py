@@ -135,7 +135,7 @@ class Lake:
     def commit(self, manifests: Sequence[Manifest], *, base: int | None = None) -> list[Manifest]:
         """Make staged files the current ones of their partitions, all at once. base: `catalog.head()` when the run began to read.
 
-        Raises `OutrunError`, and changes nothing, if another run has written one of the partitions since.
+        Raises `OutrunError`, and changes nothing, if another run has written other rows of one of the partitions since.
         """
         for manifest in manifests:
             if self.copies is None and not self._has_file(manifest):

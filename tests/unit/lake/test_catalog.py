@@ -37,6 +37,14 @@ def test_a_run_that_was_outrun_loses_and_changes_none_of_its_tables(lake: Lake) 
     assert lake.manifests(SERIES) == {}
 
 
+def test_a_run_that_was_outrun_with_equal_rows_from_equal_inputs_keeps_them(lake: Lake) -> None:
+    base, inputs = lake.catalog.head(), {SERIES.name: "one"}
+    written = lake.write(PRICES, DAY, prices(), run_id="first", inputs=inputs)
+    assert lake.write(PRICES, DAY, prices(), run_id="second", inputs=inputs, base=base) == written == lake.manifest(PRICES, DAY)
+    with pytest.raises(OutrunError, match="run first has written it"):
+        lake.write(PRICES, DAY, prices(), run_id="third", inputs={SERIES.name: "two"}, base=base)
+
+
 def test_a_run_replaces_what_it_has_written_itself_and_what_was_there_when_it_began(lake: Lake) -> None:
     lake.write(PRICES, DAY, prices(), run_id="earlier")
     base = lake.catalog.head()
