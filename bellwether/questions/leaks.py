@@ -25,7 +25,7 @@ from bellwether.settings import settings
 from bellwether.tables.benchmark import LEAKS
 
 #: Version of the rules: raise it with every change of a row.
-RULES = "leaks/2"
+RULES = "leaks/3"
 #: Documents per question that are read, and characters of the evidence.
 MOST_DOCUMENTS, EVIDENCE = 20, 300
 #: Minimum weight of the words of a question in a sentence and its title, as a share.
@@ -33,8 +33,8 @@ _COVERED = 0.6
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 #: Statements of an outcome as yes or no, which stand beside the question itself.
 _STATED = re.compile(
-    r"\b(?:answer|outcome|result|verdict)\s+(?:was|is)\s+(?:a\s+|clearly\s+)?(?:yes|no)\b|\bafter the (?:yes|no)\b"
-    r"|\b(?:resolved|settled|decided|determined|paid out)\b.{0,30}\b(?:yes|no)\b",
+    r"\b(?:answer|outcome|result|verdict)\s+(?:was|is)\s+(?:a\s+|clearly\s+)?(yes|no)\b|\bafter the (yes|no)\b"
+    r"|\b(?:resolved|settled|decided|determined|paid out)\b.{0,30}\b(yes|no)\b",
     re.IGNORECASE,
 )
 _PAST = re.compile(
@@ -130,15 +130,15 @@ def _find_documents(
     """Yield a row for each document that states the outcome and was visible before a question's latest forecast, or returned for any of them."""
     if not corpora:
         return
-    columns = questions.select("id", "question", "open_time", "close_time").rows()
-    texts = [read_question(text, closes) for _, text, _, closes in columns]
+    columns = questions.select("id", "question", "open_time", "close_time", "ground_truth").rows()
+    texts = [read_question(text, closes) for _, text, _, closes, _ in columns]
     weights = WordWeights.of(texts)
-    for (question, text, opens, closes), parts in zip(columns, texts, strict=True):
+    for (question, text, opens, closes, outcome), parts in zip(columns, texts, strict=True):
         for name, corpus in corpora.items() if question in instants else ():
             for document in _read_best(corpus, text, instants[question]):
                 if document.published_at is None or (opens is not None and document.published_at < opens):
                     continue
-                found = find_statement(document, parts, closes, weights)
+                found = find_statement(document, parts, closes, outcome, weights)
                 if found is not None:
                     sentence, share = found
                     other = document.id if isinstance(corpus, Corpus) else document.url
@@ -154,19 +154,35 @@ def _read_best(corpus: Corpus | StoredSearches, text: str, instants: Sequence[da
     return [document for document in found.values() if document is not None]
 
 
-def find_statement(document: Document, question: QuestionText, closes: datetime, weights: WordWeights) -> tuple[str, float] | None:
+def find_statement(
+    document: Document, question: QuestionText, closes: datetime, outcome: str, weights: WordWeights
+) -> tuple[str, float] | None:
     """Return the first sentence of a document that states the outcome of a question, with the share of the question's words in it and the title.
 
     The sentence speaks of the past and not of a chance or the future, unless it states yes or no. With the title it has the names of the question, and
-    its dates and numbers do not differ. None without such a sentence.
+    its dates and numbers do not differ; beside yes or no there are no other numbers. None without such a sentence. A document that has the question
+    itself and states the opposite of `outcome` is about another event.
     """
     for sentence in (document.title, *_SENTENCE_END.split(document.text)):
-        if not (_STATED.search(sentence) or (_PAST.search(sentence) and not _OPEN.search(sentence))):
+        stated = _STATED.search(sentence)
+        if stated is None and (not _PAST.search(sentence) or _OPEN.search(sentence)):
             continue
         found = read_question(f"{document.title} . {sentence}", closes)
+        if stated is not None and stated[stated.lastindex or 0].lower() != outcome and _is_quoted(question, found):
+            continue
         known, missing = question.split_names(found)
         share = weights.total(set(question.words) & set(found.words)) / (weights.total(question.words) or 1.0)
-        agrees = question.agrees_in_date(found) and question.numbers <= found.numbers
-        if agrees and share >= _COVERED and weights.total_of_names(missing) <= 0.5 * weights.total_of_names(known):
+        has_numbers = question.numbers <= found.numbers if stated is None else question.numbers == found.numbers
+        if (
+            question.agrees_in_date(found)
+            and has_numbers
+            and share >= _COVERED
+            and weights.total_of_names(missing) <= 0.5 * weights.total_of_names(known)
+        ):
             return sentence, round(share, 4)
     return None
+
+
+def _is_quoted(question: QuestionText, text: QuestionText) -> bool:
+    """Return True if a text has all words of a question next to each other in their order."""
+    return f" {' '.join(question.words)} " in f" {' '.join(text.words)} "

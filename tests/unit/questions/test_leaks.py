@@ -129,7 +129,7 @@ def find_documents(tmp_path: Path, *documents: dict[str, Any]) -> list[str]:
 STATING = (
     document("Kestrel Prize", "Ana Brandt won the Kestrel Prize on Tuesday night."),
     document("Brandt loses", "The jury met. To the surprise of many, Ana Brandt lost the Kestrel Prize to Voss."),
-    document("Will Ana Brandt win the Kestrel Prize?", "The answer was no."),
+    document("Will Ana Brandt win the Kestrel Prize?", "The answer was yes."),
 )
 SILENT = (
     document("Kestrel Prize", "Analysts expect that Ana Brandt won over the Kestrel Prize jury."),
@@ -138,12 +138,14 @@ SILENT = (
     document("Otago Rovers", "Otago Rovers won the cup."),
     document("Kestrel Prize", "Milo Voss won the Kestrel Prize."),
     document("Kestrel Prize of Ana Brandt", "Brandt won the Kestrel Prize.", published_at=CLOSE - timedelta(days=90)),
+    document("Report: Will Ana Brandt win the Kestrel Prize in June 2027?", "The answer was no."),
+    document("Will Ana Brandt win more than 2 Kestrel Prizes in June 2027?", "The answer was yes."),
     document("Kestrel Prize after all", "Ana Brandt won the Kestrel Prize.", published_at=CLOSE),
 )
 
 
 def test_documents_that_state_the_outcome_before_the_forecast_are_found(tmp_path: Path) -> None:
-    """Not found are chances, other subjects and years, and documents from before the opening or after the forecast."""
+    """Not found are chances, other subjects, years, numbers and answers, and documents from before the opening or after the forecast."""
     assert sorted(find_documents(tmp_path, *STATING, *SILENT)) == sorted(one["text"] for one in STATING)
 
 
