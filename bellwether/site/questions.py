@@ -115,7 +115,7 @@ def _prompts(row: Row, asked: Rows) -> list[Part]:
     if not asked:
         return [Note("No language model forecast this question.")]
     note = (
-        "Prompts are rebuilt from the question and shown if their hash equals the recorded one. `bellwether journal show` prints the whole "
-        "conversation of a forecast, with the calls of tools and their results."
+        "Prompts are rebuilt from the question and shown if their hash equals the recorded one. The command below each answer prints the "
+        "whole conversation of a forecast, with the calls of tools and their results."
     )
     return [Note(note), Texts("said", texts.forecast_entries(row, asked))]

@@ -94,7 +94,7 @@ def _rebuild_prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts
     recomputed_hash, prompt = prompts[key]
     if recomputed_hash == row["prompt_hash"]:
         return prompt
-    note = f"The prompt is of another version of the protocol ({row['elicitation']}, hash {row['prompt_hash']}); `bellwether journal show {row['call_key']}` shows it."
+    note = f"The prompt is of another version of the protocol ({row['elicitation']}, hash {row['prompt_hash']}); bellwether journal show {row['call_key']} prints it."
     return [{"role": "not shown", "content": note}]
 
 
