@@ -229,18 +229,15 @@ def test_an_audit_searches_the_stated_corpus(calls: Calls, tmp_path: Path) -> No
     with home_with_questions(tmp_path / "calls", RELEASE, "good", count=QUESTIONS) as world:
         assert materialize(world, "good").success
         asked, (as_of, *_) = rows(world, "benchmark/questions").row(0, named=True), rows(world, "benchmark/forecasts")["as_of"]
-        document = {
-            "id": "d",
-            "title": asked["question"],
-            "text": "The answer was no.",
-            "published_at": (as_of - timedelta(hours=1)).isoformat(),
-        }
+        text = f"The answer was {asked['ground_truth']}."
+        published_at = (as_of - timedelta(hours=1)).isoformat()
+        document = {"id": "d", "title": asked["question"], "text": text, "published_at": published_at}
         corpus = tmp_path / "news.jsonl"
         corpus.write_text(json.dumps(document))
         options = {"ops": {"leak_audit": {"config": {"corpus": str(corpus)}}}}
         assert execute(world, "audit", partition_key=RELEASE, run_config=options).success
         found = rows(world, "benchmark/leaks").filter(kind="document")
-        assert (asked["id"], "news.jsonl", "d", "The answer was no.") in found.select("question_id", "source", "other", "evidence").rows()
+        assert (asked["id"], "news.jsonl", "d", text) in found.select("question_id", "source", "other", "evidence").rows()
         assert {"document", "no document"} <= {*rows(world, "benchmark/leak_scores")["part"]}
 
 
