@@ -160,7 +160,7 @@ def find_statement(
     """Return the first sentence of a document that states the outcome of a question, with the share of the question's words in it and the title.
 
     The sentence speaks of the past and not of a chance or the future, unless it states yes or no. With the title it has the names of the question, and
-    its dates and numbers do not differ; beside yes or no there are no other numbers. None without such a sentence. A document that has the question
+    its dates and numbers do not differ; next to yes or no there are no other numbers. None without such a sentence. A document that has the question
     itself and states the opposite of `outcome` is about another event.
     """
     for sentence in (document.title, *_SENTENCE_END.split(document.text)):
