@@ -214,6 +214,8 @@ def _store(config: Settings) -> None:
 
 #: Rows of a result that are shown; --json has all.
 _MOST_ROWS = 40
+#: Lines of all boxes of a result that is too wide for the terminal.
+_MOST_LINES = 60
 #: DuckDB's statements that list tables. Its own lists lack the schemas, or are too wide for a terminal.
 _SHOW_TABLES = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 
@@ -225,8 +227,8 @@ _SHOW_TABLES = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 def query(sql: str | None, values: tuple[str, ...], as_json: bool) -> None:
     """Run SQL on the published warehouse, read-only. Without SQL, list the queries that have a NAME.
 
-    `SHOW TABLES` lists the tables; `leaderboard --set release=sandbox-2026` runs a query by its NAME. Columns that do not fit the terminal are only
-    named; --json has all columns and rows, and null for NaN and infinity.
+    `SHOW TABLES` lists the tables; `leaderboard --set release=sandbox-2026` runs a query by its NAME. Columns that do not fit the terminal
+    follow below, or are only named; --json has all columns and rows, and null for NaN and infinity.
     """
     from bellwether.lake.sql import find_tables, list_queries
     from bellwether.lake.warehouse import query as run
@@ -271,8 +273,8 @@ def _read_sql(sql: str) -> str:
 def _draw_box(frame: pl.DataFrame) -> str:
     """Draw a frame like DuckDB's command line, as wide as the terminal.
 
-    If it is too wide, columns with the same value in all rows are stated below it, then the last columns are only named. At most `_MOST_ROWS`
-    rows are shown, half of them from the end.
+    If it is too wide, columns with the same value in all rows are stated below it, and the last columns follow in further boxes that repeat the
+    first column, within `_MOST_LINES`; the others are only named. At most `_MOST_ROWS` rows are shown, half of them from the end.
     """
     from bellwether.lake.duckdb_connection import connect, identifier
 
@@ -287,16 +289,23 @@ def _draw_box(frame: pl.DataFrame) -> str:
                 chosen.show(max_width=console().width, max_rows=_MOST_ROWS)
             return out.getvalue().rstrip("\n")
 
-        box, notes = draw(frame.columns), []
-        if _has_dots(box):
+        def count_fitting(lead: list[str], names: list[str]) -> int:
+            """Return how many of the `names` fit into a box after the columns `lead`, at least one."""
+            return 1 + bisect(range(2, len(names) + 1), False, key=lambda count: _has_dots(draw([*lead, *names[:count]])))
+
+        boxes, notes = [draw(frame.columns)], []
+        if _has_dots(boxes[0]):
             same = {name: frame[name][0] for name in frame.columns if frame.height > 1 and _is_constant(frame[name])}
             names = [name for name in frame.columns if name not in same] or frame.columns
-            shown = 1 + bisect(range(2, len(names) + 1), False, key=lambda count: _has_dots(draw(names[:count])))
-            box = draw(names[:shown])
+            lead, left, lines = list[str](), names, len(boxes.pop().splitlines())
+            while left and lines * (len(boxes) + 1) <= _MOST_LINES:
+                count = count_fitting(lead, left)
+                boxes.append(draw([*lead, *left[:count]]))
+                lead, left = names[:1], left[count:]
             values = [f"{name} {'NULL' if value is None else value}" for name, value in same.items()]
             notes = [f"In all rows: {', '.join(values)}"] if same else []
-            notes += [f"Also: {', '.join(names[shown:])}"] if names[shown:] else []
-    return visible("\n".join([box, *notes]), "\n")
+            notes += [f"Also: {', '.join(left)}"] if left else []
+    return visible("\n".join([*boxes, *notes]), "\n")
 
 
 def _has_dots(box: str) -> bool:

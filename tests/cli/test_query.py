@@ -49,12 +49,24 @@ def test_a_wide_and_long_table_is_cut_to_the_terminal() -> None:
     assert "varchar" in lines[2]
 
 
-def test_a_wide_table_shows_the_first_columns_that_differ_between_rows() -> None:
+def test_a_wide_table_continues_in_further_boxes_without_the_columns_that_are_equal_in_all_rows() -> None:
     names = [f"a_rather_long_name_{number}" for number in range(5)]
     values = ", ".join(f"range * {number + 1} AS {name}" for number, name in enumerate(names))
     lines = query(f"SELECT 'x' AS kind, NULL AS cost, {values} FROM range(3)").output.splitlines()
-    assert [name.strip() for name in lines[1].strip("│").split("│")] == names[:3]
-    assert lines[-2:] == ["In all rows: kind x, cost NULL", "Also: a_rather_long_name_3, a_rather_long_name_4"]
+    boxes = [[name.strip() for name in lines[place + 1].strip("│").split("│")] for place, line in enumerate(lines) if line.startswith("┌")]
+    assert boxes == [names[:3], [names[0], *names[3:]]]
+    assert [[int(cell) for cell in line.strip("│").split("│")] for line in lines[12:15]] == [[n, 4 * n, 5 * n] for n in range(3)]
+    assert lines[-1] == "In all rows: kind x, cost NULL"
+
+
+@pytest.mark.parametrize(("rows", "boxes"), [(10, 3), (100, 1)])
+def test_columns_beyond_the_most_lines_are_only_named(rows: int, boxes: int) -> None:
+    names = [f"a_rather_long_name_{number:02}" for number in range(30)]
+    sql = f"SELECT {', '.join(f'range + {number} AS {name}' for number, name in enumerate(names))} FROM range({rows})"
+    lines = query(sql).output.splitlines()
+    shown = [name for name in names if any(name in line for line in lines[:-1])]
+    assert (sum(line.startswith("┌") for line in lines), len(lines) <= 61) == (boxes, True)
+    assert lines[-1] == f"Also: {', '.join(names[len(shown) :])}"
 
 
 @pytest.mark.parametrize("sql", ["SHOW TABLES", "show all tables;"])
