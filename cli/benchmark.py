@@ -133,7 +133,6 @@ def evaluate(
     evaluation.require_any_key(chosen.models)
     with runner(venues=False) as work:
         questions = runs.build_questions(work, chosen.release)
-        evaluation.require_questions(chosen.release, questions)
         allowed = Limits(settings().budget if budget is None else budget, budget_per_model)
         ends = evaluation.evaluate(work, chosen, questions, allowed)
     stopped = {name: str(end) for name, end in ends.items() if end is not None}

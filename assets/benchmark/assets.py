@@ -252,16 +252,14 @@ def ranking(
     from bellwether.calibration.answers import Answers
     from bellwether.calibration.scores import compare_forecasters, comparison_table, score_ensembles
     from bellwether.calibration.scores import leaderboard as rank
+    from bellwether.questions.versions import require_questions
 
     if not scores.files:
         raise ConfigError(
             f"ranking release {context.partition_key}: no forecaster has been scored on it; materialize benchmark/scores first"
         )
     scored, questions_of_release = scores.read(), questions.read()
-    if questions_of_release.is_empty():
-        raise ConfigError(
-            f"ranking release {context.partition_key}: it has no questions; pull days with matching markets, then build it again"
-        )
+    require_questions(context.partition_key, questions_of_release)
     rows = forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi").collect()
     answers = Answers.of(rows, questions_of_release, config.clusters)
     comparison = compare_forecasters(answers, seed=config.seed)

@@ -28,7 +28,7 @@ from bellwether.lake import Lake
 from bellwether.models.keys import status
 from bellwether.questions import release as find
 from bellwether.questions import releases_here
-from bellwether.questions.versions import draw
+from bellwether.questions.versions import draw, require_questions
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
@@ -94,14 +94,6 @@ def require_any_key(models: Sequence[LanguageModel]) -> None:
         )
     for name, key in unready.items():
         sys.stderr.write(f"Warning: {name} cannot be asked ({key}); the other models are.\n")
-
-
-def require_questions(release: str, questions: pl.DataFrame) -> None:
-    """Raise `ConfigError` if a release has no questions. questions: rows of benchmark/questions."""
-    if questions.is_empty():
-        raise ConfigError(
-            f"bellwether evaluate: {release} has no question in this world; pull days first (`bellwether pull`, `bellwether demo`)"
-        )
 
 
 def estimate_costs(chosen: EvaluationPlan) -> list[dict[str, Any]]:

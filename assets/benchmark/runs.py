@@ -14,7 +14,7 @@ from assets.summary.runs import publish
 from bellwether import forecasting
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.questions import ReleaseName
-from bellwether.questions.versions import load_fixed
+from bellwether.questions.versions import load_fixed, require_questions
 from bellwether.settings import settings
 from bellwether.tables import table
 from orchestration.partitions import to_key
@@ -64,14 +64,16 @@ def research(work: Runner, release: str) -> dict[str, BellwetherError | None]:
 
 
 def build_questions(work: Runner, release: str) -> pl.DataFrame:
-    """Build the questions of a release unless they are stored. Returns rows of benchmark/questions."""
+    """Build the questions of a release unless they are stored. Returns rows of benchmark/questions. Raises `ConfigError` if it has none."""
     for name in dict.fromkeys((ReleaseName.parse(release).whole_name, release)):
         work.instance.add_dynamic_partitions(str(RELEASE.name), [name])
         if load_fixed(work.lake, name) is None:
             work.launch(jobs.QUESTIONS, f"questions of {name}", partitions=[name])
         else:
             work.stats.fresh += 1
-    return work.lake.slice(table("benchmark/questions"), [(release,)]).read()
+    questions = work.lake.slice(table("benchmark/questions"), [(release,)]).read()
+    require_questions(release, questions)
+    return questions
 
 
 def evaluate_release(

@@ -12,7 +12,7 @@ import polars as pl
 from bellwether.errors import ConfigError
 from bellwether.lake import Lake
 from bellwether.questions.build import build
-from bellwether.questions.release import ReleaseName, digest, release
+from bellwether.questions.release import FILE, ReleaseName, digest, release
 from bellwether.tables.benchmark import HORIZONS, QUESTIONS
 from bellwether.tables.clean import MARKETS, PRICES
 
@@ -41,6 +41,19 @@ def load_fixed(lake: Lake, name: str) -> pl.DataFrame | None:
     if manifest is None or not manifest.rows or manifest.version != QUESTIONS.version:
         return None
     return lake.slice(QUESTIONS, [(name,)]).read()
+
+
+def require_questions(name: str, questions: pl.DataFrame) -> None:
+    """Raise `ConfigError` with the recipe of the release called `name` if it has no questions. questions: its rows of benchmark/questions."""
+    if not questions.is_empty():
+        return
+    recipe = release(name)
+    until = f" to {recipe.until:%Y-%m-%d %H:%M}" if recipe.until else ""
+    categories = f" of the categories {', '.join(recipe.categories)}" if recipe.categories else ""
+    raise ConfigError(
+        f"release {name} has no questions: the lake has no market of {', '.join(recipe.venues)}{categories} that was settled after "
+        f"{recipe.cutoff:%Y-%m-%d %H:%M}{until} UTC and fits the recipe. Pull these days (`bellwether pull`), or change the entry in {FILE}"
+    )
 
 
 def draw(lake: Lake, name: str) -> pl.DataFrame:

@@ -26,10 +26,11 @@ from assets.benchmark.evaluation import _send_calls
 from assets.benchmark.runs import forecast_and_publish
 from bellwether import forecasting
 from bellwether.console import Silent
-from bellwether.errors import BellwetherError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting import forecaster
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal.journal import Journal
+from bellwether.lake import Lake
 from bellwether.lake.warehouse import query
 from bellwether.models import client
 from bellwether.models.client import Limits
@@ -170,6 +171,21 @@ def test_a_forecaster_that_fails_stops_neither_others_nor_the_publication(monkey
     with pytest.raises(RunFailed, match=r"broke on one: no credit\. Also failed: broke on two\."):
         forecast_and_publish(None, ("one", "two"), ["broke", "good"])  # type: ignore[arg-type]
     assert done == ["one", "two", "published"]
+
+
+def test_a_release_without_questions_is_refused_before_forecasters_run(tmp_path: Path) -> None:
+    lake, declared, launched = Lake(str(tmp_path / "lake")), table("benchmark/questions"), list[str]()
+
+    def launch(job: str, label: str, partitions: list[str]) -> None:
+        launched.append(label)
+        lake.write(declared, (partitions[0],), declared.empty(), run_id="run")
+
+    work: Any = SimpleNamespace(lake=lake, launch=launch, instance=SimpleNamespace(add_dynamic_partitions=lambda *_: None))
+    with pytest.raises(
+        ConfigError, match=r"release sandbox-2026 has no questions: .* of kalshi.* settled after .*change the entry in releases\.toml"
+    ):
+        runs.evaluate_release(work, "sandbox-2026", ["always-half"])
+    assert launched == ["questions of sandbox-2026"]
 
 
 @pytest.mark.parametrize("fleet", [False, True])
