@@ -63,7 +63,7 @@ def leaderboard_table(release: str, lines: pl.DataFrame) -> Group:
     assert isinstance(table, PageTable)  # a published release has forecasters
     meaning = (
         f"{max(lines['n_questions'])} questions. Brier score: lower is better. Forecasters that share a letter do not differ significantly. Gain: 1 - "
-        "Brier score / that of the market's price at the same time; missing below three clusters with a price. –: not ranked, as too few questions count."
+        "Brier score / that of the market's price at the same time; missing where fewer than three clusters have a price that differs from the forecast. –: not ranked, as too few questions count."
     )
     explained = "\n".join(wrap(meaning, 80)) + _interval_note(lines) + _exclusion_note(lines)
     return Group(text_table(table), Text(f"\n{explained}", style="dim"))

@@ -1,4 +1,5 @@
--- One row per forecaster of $release and set of questions (scope): all of them, by rank, and then each category, horizon and distance.
+-- One row per forecaster of $release and set of questions (scope): all of them, by rank, and then each category, horizon and distance. A skill
+-- against the market without an interval is left out, except for copies of the price.
 WITH whole AS (
     SELECT * EXCLUDE (release, known_at, rules), 'all' AS scope
     FROM benchmark.leaderboard
@@ -54,7 +55,13 @@ models AS (
     GROUP BY forecaster
 )
 
-SELECT board.*, costs.cost, models.provider, models.knowledge_cutoff
+SELECT
+    board.* REPLACE (
+        CASE WHEN skill_vs_market_lower IS NOT NULL OR skill_vs_market = 0 THEN skill_vs_market END AS skill_vs_market
+    ),
+    costs.cost,
+    models.provider,
+    models.knowledge_cutoff
 FROM (FROM whole UNION ALL BY NAME FROM parts) AS board
 LEFT JOIN costs ON costs.forecaster = board.forecaster
 LEFT JOIN models ON models.forecaster = board.forecaster

@@ -67,9 +67,18 @@ def _forecast(forecaster: str, number: int, p_yes: float | None, sample: int = 0
     return {**RELEASE, **row, **asked}
 
 
-def _line(forecaster: str, rank: int | None, brier: float) -> dict[str, Any]:
+def _line(forecaster: str, rank: int | None, brier: float, skill: float, lower: float | None = None) -> dict[str, Any]:
     counts = {"n": 2, "n_questions": 2, "coverage": 1.0, "n_clusters": 2, "could_know": 0, "could_know_share": 0.0, "failed": 0}
-    return {**RELEASE, "forecaster": forecaster, "rank": rank, "kind": "constant", "brier": brier, **counts}
+    return {
+        **RELEASE,
+        "forecaster": forecaster,
+        "rank": rank,
+        "kind": "constant",
+        "brier": brier,
+        "skill_vs_market": skill,
+        "skill_vs_market_lower": lower,
+        **counts,
+    }
 
 
 def _bin(ordinal: int, n: int) -> dict[str, Any]:
@@ -142,7 +151,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("benchmark/forecasts", ("q", "n"), _FAILED),
         ("benchmark/scores", ("q", "m"), [_score("m", f"distance:{name}", *one) for name, one in _DISTANCES]),
         ("benchmark/comparisons", ("q",), [_pair("a", "b", 0.2, 0.01), _pair("a", "c", 0.1, 0.2), _pair("b", "c", -0.3, 0.001)]),
-        ("benchmark/leaderboard", ("q",), [_line("b", 2, 0.25), _line("c", None, 0.1), _line("a", 1, 0.2)]),
+        ("benchmark/leaderboard", ("q",), [_line("b", 2, 0.25, 0.1, -0.2), _line("c", None, 0.1, 0.0), _line("a", 1, 0.2, 0.9)]),
         ("benchmark/reliability", ("q", "a"), [_bin(0, 3), _bin(1, 0)]),
         ("benchmark/questions", ("q v2",), [{**_question(0, "no"), "release": "q v2"}, {**_question(2, "no"), "release": "q v2"}]),
         ("replay/backtests", ("early", "maker"), [_backtest("maker", "early", 1, "2.5")]),
@@ -174,6 +183,11 @@ def test_the_leaderboard_is_ranked_and_the_unranked_come_last(path: Path) -> Non
         (2, "b", 0.25),
         (None, "c", 0.1),
     ]
+
+
+def test_the_site_leaves_out_a_skill_without_an_interval_except_that_of_copies(path: Path) -> None:
+    lines = query(path, sql_text("site/leaderboard"), {"release": "q"}).filter(scope="all")
+    assert dict(lines.select("forecaster", "skill_vs_market").rows()) == {"a": None, "b": 0.1, "c": 0.0}
 
 
 def test_agents_without_an_order_come_last(path: Path) -> None:
