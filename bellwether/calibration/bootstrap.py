@@ -1,9 +1,10 @@
 """Intervals and tests of all metrics: the Bayesian bootstrap over clusters, with a pseudo-cluster at each end of the possible outcomes.
 
 A draw gives every cluster an exponential weight (Rubin, Annals of Statistics 9, 1981) and recomputes the statistic. A sample of few clusters, or
-one of rare surprises, lacks outcomes that the next cluster may have. So each draw for the lower end also contains a pseudo-cluster: questions
-like those observed, with the outcomes that lower the statistic most. For the upper end, they have the outcomes that raise it most. The
-pseudo-cluster has half the weight of a cluster of the size that a random question's cluster has, so that it fades as clusters accumulate.
+one of rare surprises, lacks outcomes that the next cluster may have. So each draw for the lower end also contains a pseudo-cluster: the average of
+the observed clusters with the outcomes that lower the statistic most. For the upper end, they have the outcomes that raise it most. In the average,
+each cluster counts in proportion to what its outcomes can change, so that clusters in which a forecast equals the reference dilute nothing. The
+pseudo-cluster has half the weight of a cluster, so that it fades as clusters accumulate.
 
 The interval lies between the lower quantile of the draws for the lower end and the upper quantile of those for the upper end. The p-value is the
 smallest level at which the interval contains 0, and comes from the same draws. Two-way clusters have the product of two weights. Draws depend only
@@ -79,7 +80,7 @@ class Statistic:
 
 
     numerators, denominators: float64 (1 + K, T, N); row 0 as observed, the others under each of K extreme outcomes of the observation.
-    coefficients: (T,). relative: whether it compares with a reference, so that it is 0 by definition where the numerator is 0.
+    coefficients: (T,). relative: whether it is a skill, which only observations with a numerator move from 0.
     """
 
     numerators: Floats
@@ -206,7 +207,8 @@ class _Sums:
         value = float((np.asarray(statistic.coefficients) * ratios).sum())
         scale = np.asarray(statistic.coefficients) / whole * weight.sum()
         influence = (scale[:, None] * (statistic.numerators[1:] - ratios[:, None] * statistic.denominators[1:])).sum(axis=1)
-        change = np.ptp((scale[:, None] * statistic.numerators[1:]).sum(axis=1) if statistic.relative else influence, axis=0)
+        moved = (scale[:, None] * statistic.numerators[1:]).sum(axis=1) if statistic.relative else influence
+        change = np.ptp(moved, axis=0)
         change = np.where(change > _ROUNDING, weight * change, 0.0)
         if not change.any():
             return cls(statistic.coefficients, numerators, denominators, whole, whole, value, clusters.count, reason=CONSTANT)
@@ -216,9 +218,7 @@ class _Sums:
             _round_for_exact_sums(np.stack([(side[1:][chosen, :, at] * share[:, None]).sum(axis=0) for side in sides]))
             for chosen in (influence.argmin(axis=0), influence.argmax(axis=0))
         )
-        contributing = min(
-            int(np.count_nonzero(sums)) for way in clusters.ways for sums in (way.sums(change), *map(way.sums, sides[1][0]))
-        )
+        contributing = min(int(np.count_nonzero(sums)) for way in clusters.ways for sums in (way.sums(change), *map(way.sums, sides[1][0])))
         reason = explain_few_clusters(contributing) if contributing < MIN_CLUSTERS else None
         return cls(statistic.coefficients, numerators, denominators, low, high, value, contributing, reason=reason)
 

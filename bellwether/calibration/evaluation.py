@@ -152,11 +152,7 @@ def evaluate_forecasts(forecasts: Forecasts, clusters: Clusters | None, asked: i
 def _intervals(forecasts: Forecasts, added: AddedValue, clusters: Clusters, plan: Inference) -> dict[str, Bounds]:
     """Compute the interval of every metric that has one and is defined on these forecasts, by name."""
     terms = [metric_terms(forecasts, y) | added.terms(y) for y in (forecasts.y, *_possible_outcomes(forecasts))]
-    statistics = {
-        name: replace(_statistic(terms, (name,)), relative=name in SKILLS)
-        for name in terms[0]
-        if name not in NO_INTERVAL
-    }
+    statistics = {name: replace(_statistic(terms, (name,)), relative=name in SKILLS) for name in terms[0] if name not in NO_INTERVAL}
     bounds = dict(zip(statistics, bootstrap(statistics.values(), forecasts.weight, clusters, plan), strict=True))
     rarer = min(int(np.count_nonzero(way.sums(outcome))) for way in clusters.ways for outcome in (forecasts.y, 1 - forecasts.y))
     if bounds["brier_skill"].reason is None and rarer < MIN_CLUSTERS:

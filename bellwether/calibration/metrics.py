@@ -87,7 +87,7 @@ _METRICS = (
         "pool_gain",
         Better.HIGHER,
         "brier of q - brier of v p + (1 - v) q, v = w bounded to [0, 1]",
-        "reduction of the price's Brier score by the best pool; biased upwards, with the interval of pool_weight",
+        "reduction of the price's Brier score by the best pool; biased upwards; its interval follows from that of pool_weight",
     ),
     (
         "paper_return",
