@@ -42,7 +42,7 @@ def test_the_csv_is_scored_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert f"```csv\n{(FOLDER / 'forecasts.csv').read_text(encoding='utf-8')}```" in page
     scores = example("score_csv").main(FOLDER / "forecasts.csv", tmp_path / "scores")
     assert set(scores.ranking["forecaster"]) == {"market", "gpt", "claude"}
-    assert "0.115 [0.079, 0.237]" in capsys.readouterr().out
+    assert "0.115 [0.078, 0.251]" in capsys.readouterr().out
     assert {path.name for path in (tmp_path / "scores").iterdir()} == {"reliability.png", "differences.png", "scores.html"}
 
 
