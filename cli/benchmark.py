@@ -205,7 +205,7 @@ def submit_rows(rows: pl.DataFrame, place: Callable[[int], str], forecaster: str
     if in_the_arena:
         console().print(f"{in_the_arena:,} of them are on a market of their week in the arena")
     if names and stores:
-        console().print(f"Next: `bellwether release` scores {', '.join(names[:5])} on the questions of a release.")
+        console().print(f"Next: `bellwether release NAME` scores {', '.join(names[:5])} on the questions of that release.")
         if in_the_arena:
             console().print("`bellwether arena run` ranks them with the arena's families.")
     if refused_lines:

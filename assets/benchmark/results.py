@@ -17,7 +17,7 @@ from bellwether.lake.warehouse import query
 from bellwether.pages.columns import text_table
 from bellwether.pages.model import PageTable
 from bellwether.settings import settings
-from bellwether.site.leaderboard import leaderboard
+from bellwether.site.leaderboard import describe_submitted, leaderboard
 
 if TYPE_CHECKING:
     import polars as pl
@@ -65,7 +65,8 @@ def leaderboard_table(release: str, lines: pl.DataFrame) -> Group:
         f"{max(lines['n_questions'])} questions. Brier score: lower is better. Forecasters that share a letter do not differ significantly. Gain: 1 - "
         "Brier score / that of the market's price at the same time; missing where fewer than three clusters have a price that differs from the forecast. –: not ranked, as too few questions count."
     )
-    explained = "\n".join(wrap(meaning, 80)) + _interval_note(lines) + _exclusion_note(lines)
+    submitted = "".join(f"\n{line}" for line in wrap(describe_submitted(lines) or "", 80))
+    explained = "\n".join(wrap(meaning, 80)) + _interval_note(lines) + _exclusion_note(lines) + submitted
     return Group(text_table(table), Text(f"\n{explained}", style="dim"))
 
 

@@ -57,6 +57,14 @@ def leaderboard(release: str, lines: pl.DataFrame) -> PageTable | Note:
     )
 
 
+def describe_submitted(lines: pl.DataFrame) -> str | None:
+    """Return a sentence that names the submitted forecasters of a leaderboard; None without one. lines: rows of `sql/site/leaderboard.sql`."""
+    names = lines.filter(pl.col("scope") == "all", pl.col("kind") == "submitted")["forecaster"].sort().to_list()
+    if not names:
+        return None
+    return f"Forecasts of {', '.join(names)} were submitted: they count at the time that their file states, which nobody has verified."
+
+
 def leaders(release: str, lines: pl.DataFrame, most: int) -> PageTable | Note:
     """Build the beginning of a leaderboard with only its leading columns. most: maximum of forecasters."""
     ranked = lines.filter(pl.col("scope") == "all", pl.col("rank").is_not_null()).head(most)

@@ -15,7 +15,7 @@ from bellwether.pages.columns import build_column, build_table
 from bellwether.pages.model import Cell, Links, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import finite, number, percent, text, timestamp
-from bellwether.site.leaderboard import RESOLVED, leaderboard
+from bellwether.site.leaderboard import RESOLVED, describe_submitted, leaderboard
 from bellwether.site.leaks import leak_parts
 from bellwether.site.paths import question_path, release_path, table_path
 from bellwether.site.source import SiteSource
@@ -71,7 +71,9 @@ def pages(material: ReleaseData) -> Iterator[File]:
         ("Resolved after", timestamp(questions["cutoff"][0].date()), f"{questions['cutoff'][0]:%H:%M} UTC"),
         ("Version", text(questions["version"][0]), f"rules {questions['rules'][0]}"),
     ]
-    sections = [Section("", [Stats(stats)]), Section("Leaderboard", [leaderboard(material.name, material.lines)])]
+    submitted = describe_submitted(material.lines)
+    notes = [] if submitted is None else [Note(submitted)]
+    sections = [Section("", [Stats(stats)]), Section("Leaderboard", [leaderboard(material.name, material.lines), *notes])]
     if board.height:
         sections += [
             Section.even("Calibration and categories", [*_calibration(material), *_categories(material)]),

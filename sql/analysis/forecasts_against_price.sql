@@ -1,5 +1,6 @@
 -- One row per forecaster of the release $release: its Brier score and that of the market's price $hours hours before the close, on the questions that
--- have both, and the relative improvement over the price's score (negative: worse). For intervals see benchmark.comparisons.
+-- have both, and the relative improvement over the price's score (negative: worse). A price may be old; skill_vs_market in benchmark.scores leaves out
+-- those older than a day. For intervals see benchmark.comparisons.
 SELECT
     answers.forecaster,
     count(*) AS n,

@@ -36,6 +36,14 @@ def test_the_leaderboard_shows_every_forecaster_within_eighty_columns() -> None:
     assert "nan" not in text
 
 
+def test_the_leaderboard_names_submitted_forecasts_whose_times_nobody_verified() -> None:
+    frame = example().leaderboard
+    assert "were submitted" not in printed(frame)
+    name = frame["forecaster"][0]
+    submitted = frame.with_columns(kind=pl.when(pl.col("forecaster") == name).then(pl.lit("submitted")).otherwise("kind"))
+    assert f"Forecasts of {name} were submitted: they count at the time" in " ".join(printed(submitted).split())
+
+
 def test_an_audit_fits_eighty_columns_and_leaves_unknown_cells_blank() -> None:
     scores = {"forecaster": "gpt-4o-mini-2024-07-18", "part": "all", "share": 1.0, "brier": 0.21, "lower": 0.1, "upper": 0.32}
     parts = [scores, scores | {"part": "sibling", "share": 0.126}, scores | {"part": "jump", "brier": -0.05, "lower": -0.1, "upper": 0.01}]
