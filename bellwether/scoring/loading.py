@@ -200,16 +200,18 @@ def _load_table(table: ForecastTable, given: ColumnRoles, reading: LoadOptions, 
     height = table.frame.height
     ways = columns.cluster or columns.question[:1]
     unclustered = "give every row a cluster, one of its own where it shares none, or give --cluster with the column of questions"
+    outcome = parse_outcomes(table, columns.outcome, fractional=reading.fractional)
+    needed = outcome.is_not_null() if reading.skip_unresolved else None
     rows = pl.DataFrame(
         {
             "row": pl.int_range(height, eager=True, dtype=pl.Int64),
             "question": _questions(table, columns),
-            "outcome": parse_outcomes(table, columns.outcome, fractional=reading.fractional),
+            "outcome": outcome,
             "market": _probabilities(table, columns.market, reading),
             "weight": pl.Series([1.0] * height) if columns.weight is None else parse_weights(table, columns.weight),
-            "stated": _times(table, reading.at),
-            "ends": _times(table, reading.before),
-            **{f"cluster_{index}": parse_labels(table, column, "cluster", unclustered) for index, column in enumerate(ways)},
+            "stated": _times(table, reading.at, needed),
+            "ends": _times(table, reading.before, needed),
+            **{f"cluster_{index}": parse_labels(table, column, "cluster", unclustered, needed=needed) for index, column in enumerate(ways)},
             **{f"by_{index}": table.frame[column] for index, column in enumerate(reading.by)},
         }
     )
@@ -240,8 +242,10 @@ def _probabilities(table: ForecastTable, column: str | None, reading: LoadOption
     return parse_probabilities(table, column, percent=column in reading.percent)
 
 
-def _times(table: ForecastTable, column: str | None) -> pl.Series:
-    return pl.repeat(None, table.frame.height, dtype=pl.Datetime("us", "UTC"), eager=True) if column is None else parse_times(table, column)
+def _times(table: ForecastTable, column: str | None, needed: pl.Series | None) -> pl.Series:
+    if column is None:
+        return pl.repeat(None, table.frame.height, dtype=pl.Datetime("us", "UTC"), eager=True)
+    return parse_times(table, column, needed=needed)
 
 
 def _forecasters(table: ForecastTable, columns: ColumnRoles, name_of_file: str | None) -> dict[str, pl.Expr | pl.Series]:

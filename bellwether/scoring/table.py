@@ -110,16 +110,19 @@ def parse_weights(table: ForecastTable, column: str) -> pl.Series:
     return values
 
 
-def parse_labels(table: ForecastTable, column: str, kind: str, remedy: str) -> pl.Series:
-    """Return a column of labels. Raises `ScoringError` for a missing label; `kind` and `remedy` are part of its message."""
+def parse_labels(table: ForecastTable, column: str, kind: str, remedy: str, *, needed: pl.Series | None = None) -> pl.Series:
+    """Return a column of labels. needed: rows that need one; None: all. Raises `ScoringError` for a missing label; `kind` and `remedy` are part of
+    its message.
+    """
     values = table.frame[column]
-    if values.null_count():
-        table.refuse(int(values.is_null().arg_max() or 0), column, f"is no {kind}; {remedy}")
+    missing = values.is_null() if needed is None else values.is_null() & needed
+    if missing.any():
+        table.refuse(int(missing.arg_max() or 0), column, f"is no {kind}; {remedy}")
     return values
 
 
-def parse_times(table: ForecastTable, column: str) -> pl.Series:
-    """Parse times as UTC: ISO 8601, in UTC if it has no zone, or seconds since 1970.
+def parse_times(table: ForecastTable, column: str, *, needed: pl.Series | None = None) -> pl.Series:
+    """Parse times as UTC: ISO 8601, in UTC if it has no zone, or seconds since 1970. needed: rows whose value may not be missing; None: all.
 
     Raises `ScoringError` for any other value, and for numbers outside the years 2000 to 2100, such as milliseconds or 20260301.
     """
@@ -132,8 +135,9 @@ def parse_times(table: ForecastTable, column: str) -> pl.Series:
     times = iso.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
     unix = (seconds * 1e6).cast(pl.Int64, strict=False).cast(pl.Datetime("us", "UTC"))
     values = pl.select(pl.when(seconds.is_not_null()).then(unix).otherwise(times).alias(column)).to_series()
-    if values.null_count():
-        table.refuse(int(values.is_null().arg_max() or 0), column, "is no time; write 2026-03-01T12:00:00Z, or seconds since 1970")
+    wrong = values.is_null() if needed is None else values.is_null() & (needed | texts.is_not_null())
+    if wrong.any():
+        table.refuse(int(wrong.arg_max() or 0), column, "is no time; write 2026-03-01T12:00:00Z, or seconds since 1970")
     return values
 
 

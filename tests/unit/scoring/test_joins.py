@@ -52,6 +52,16 @@ def test_outcomes_name_every_question_once() -> None:
     assert (left.n_questions, left.notes) == (5, ("1 row on 1 question left out: not resolved.",))
 
 
+def test_rows_left_out_without_an_outcome_need_no_cluster_and_no_times() -> None:
+    asked = [{**row, "at": "2026-01-01"} for row in ASKED[1:]]
+    known = [{**row, "series": f"s{number % 2}", "closes": "2026-02-01"} for number, row in enumerate(KNOWN)]
+    unresolved = {**ASKED[0], "at": None}
+    options = {"before": "closes", "at": "at", "skip_unresolved": True}
+    left = scored([*asked, unresolved], outcomes=known[:-1], **options)
+    assert (left.n_questions, left.clusters) == (5, scored(asked, outcomes=known[:-1], **options).clusters)
+    assert "column 'at': an empty value is no time" in refusal([*asked, unresolved], outcomes=known, **options)
+
+
 def dated() -> tuple[Rows, Rows]:
     """Return forecasts on four questions and three dates, and their outcomes in another order."""
     days = ["2026-01-01", "2026-02-01", "2026-03-01"]
