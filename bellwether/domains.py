@@ -59,7 +59,7 @@ BENCHMARK = Domain(
     tables=("bellwether.tables.benchmark",),
     rules="bellwether.checks.benchmark",
     definitions="assets.benchmark.jobs",
-    partitions={"release": "bellwether.questions:releases_here", "forecaster": "assets.benchmark.partitions:forecasters"},
+    partitions={"release": "assets.benchmark.partitions:release_names", "forecaster": "assets.benchmark.partitions:forecasters"},
     demo="assets.benchmark.runs:demo",
     results="assets.benchmark.results:print_demo_leaderboard",
 )
@@ -70,7 +70,7 @@ REPLAY = Domain(
     tables=("bellwether.tables.replay",),
     rules="bellwether.checks.replay",
     definitions="assets.replay.jobs",
-    partitions={"agent": "bellwether.replay.registry:agents"},
+    partitions={"agent": "bellwether.replay.registry:agents", "episode": "assets.replay.assets:stored_episodes"},
     demo="assets.replay.runs:demo",
     results="assets.replay.runs:print_comparison",
 )

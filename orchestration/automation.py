@@ -231,7 +231,7 @@ def find_missing(registered: Iterable[str], existing: Iterable[str]) -> list[str
 
 
 def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPartitionsRequest]:
-    """Return requests that add a Dagster partition for each registered name that has none. Partitions are never removed."""
+    """Return requests that add a Dagster partition for each registered or stored name that has none. Partitions are never removed."""
     requests = []
     for domain in DOMAINS:
         for name, function in domain.partitions.items():
@@ -248,10 +248,10 @@ _REGISTERED = ", ".join(name for domain in DOMAINS for name in domain.partitions
 @dg.sensor(
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description=f"Adds partitions of registered names: {_REGISTERED}.",
+    description=f"Adds partitions of names in the registry and in the lake: {_REGISTERED}.",
 )
 def add_partitions(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-    """Add a partition for each registered name that has none. If a registry cannot be read, the tick fails."""
+    """Add a partition for each registered or stored name that has none. If a registry cannot be read, the tick fails."""
     requests = registered_partitions(context.instance)
     if not requests:
         return dg.SkipReason(f"all registered names ({_REGISTERED}) have partitions")

@@ -9,14 +9,21 @@ import dagster as dg
 
 from bellwether import forecasting
 from bellwether.errors import ConfigError
-from bellwether.lake import Manifest
+from bellwether.lake import Lake, Manifest
 from bellwether.lake.partitions import Partition
-from bellwether.questions import ReleaseName
+from bellwether.questions import ReleaseName, releases_here
 from bellwether.settings import settings
+from bellwether.tables import table
 
 RELEASE = dg.DynamicPartitionsDefinition(name="release")
 FORECASTER = dg.DynamicPartitionsDefinition(name="forecaster")
 RELEASE_FORECASTER = dg.MultiPartitionsDefinition({"release": RELEASE, "forecaster": FORECASTER})
+
+
+def release_names() -> list[str]:
+    """List the registered releases of this world, and those in the lake, such as the first questions of a release."""
+    stored = Lake.of(settings()).manifests(table("benchmark/questions"))
+    return list(dict.fromkeys([*releases_here(), *(release for (release,) in stored)]))
 
 
 def forecasters() -> list[str]:

@@ -32,6 +32,11 @@ AGENT = dg.DynamicPartitionsDefinition(name="agent")
 EPISODE_AGENT = dg.MultiPartitionsDefinition({"episode": EPISODE, "agent": AGENT})
 
 
+def stored_episodes() -> list[str]:
+    """List the episodes in the lake; a restored home has them before Dagster knows their partitions."""
+    return [name for (name,) in Lake.of(settings()).manifests(table("replay/episodes"))]
+
+
 def automatic(episodes: Mapping[Partition, Manifest]) -> list[Partition]:
     """List the pairs of episode and agent that run automatically: those of free agents, and on new episodes also of agents whose model is in the
     settings.

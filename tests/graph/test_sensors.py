@@ -25,6 +25,7 @@ from orchestration.automation import add_partitions
 from orchestration.orphaned_runs import ProcessLock
 from orchestration.runner import RunStats
 from resources import LakeResource, WarehouseResource
+from tests.demo_home import World
 from tests.unit.clean.rows import DAY, market, markets
 
 
@@ -233,6 +234,15 @@ def test_the_first_tick_adds_everything_registered_and_the_next_nothing() -> Non
         for name, keys in added.items():
             instance.add_dynamic_partitions(name, keys)
         assert isinstance(add_partitions(dg.build_sensor_context(instance=instance)), dg.SkipReason)
+
+
+def test_what_the_lake_has_is_added_where_dagster_knows_nothing_as_after_a_restoration(demo_copy: World) -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = add_partitions(dg.build_sensor_context(instance=instance))
+    assert isinstance(result, dg.SensorResult)
+    added = {request.partitions_def_name: set(request.partition_keys) for request in result.dynamic_partitions_requests or ()}
+    assert added["episode"] == {name for (name,) in demo_copy.lake.manifests(table("replay/episodes"))} != set()
+    assert "sandbox-2026@20" in added["release"]
 
 
 def test_a_new_forecaster_in_the_users_registry_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
