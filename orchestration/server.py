@@ -26,6 +26,7 @@ from bellwether.database import AdvisoryLock
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
 from bellwether.formatting import counted
+from bellwether.lake import Lake
 from bellwether.settings import Settings
 from orchestration.fleet import daemon_lock, end_lost_starts
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
@@ -50,8 +51,9 @@ kill -s KILL -- "-$0" 2> /dev/null
 def serve(config: Settings, port: int, say: Callable[[str], None], host: str = HOST) -> int:
     """Run Dagster's UI and daemon until a signal arrives or Dagster ends. Returns the exit code, 0 after a signal. say: prints a line.
 
-    Raises `ConfigError` when another UI serves this world or fleet, or the port is taken.
+    Raises `ConfigError` when another UI serves this world or fleet, or the port is taken, and `LakeError` for a lake of another version.
     """
+    Lake.of(config).require_readable()
     home = prepare(config)
     with storage_errors(home), dg.DagsterInstance.get() as instance, closing(_take_lock(config, instance)) as lock:
         if _is_listening(port):

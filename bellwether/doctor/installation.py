@@ -23,6 +23,7 @@ from bellwether.files import is_other_home
 from bellwether.forecasting import forecasters
 from bellwether.journal.journal import Journal
 from bellwether.journal.tables import SCHEMA as JOURNAL
+from bellwether.lake import Lake
 from bellwether.lake.catalog import SCHEMA as CATALOG
 from bellwether.lake.warehouse import publication_time, query
 from bellwether.questions import releases
@@ -98,6 +99,12 @@ def _database_files(config: Settings) -> Iterator[Finding]:
             yield Finding(f"{schema.name} file", "ok", f"{path} is intact")
 
 
+def _catalog(config: Settings) -> Iterator[Finding]:
+    """Open the lake as every command does."""
+    Lake.of(config).require_readable()
+    yield Finding("catalog", "ok", f"of {config.lake_uri}, readable")
+
+
 def _responses(config: Settings) -> Iterator[Finding]:
     """Compare the responses in the journal with their checksums."""
     with Journal.of(config) as journal:
@@ -132,10 +139,14 @@ def ask_venues(config: Settings) -> Iterator[Finding]:
 
 def _warehouse(config: Settings) -> Iterator[Finding]:
     if not publication_time(config.warehouse_uri):
-        yield Finding("published warehouse", "note", "not published yet", "run `make demo`")
+        yield Finding("published warehouse", "note", "not published yet", "run `bellwether warehouse`, or `make demo` in a new home")
         return
     tables = query(config.warehouse_uri, "SELECT count(*) AS n FROM meta.tables")["n"][0]
     yield Finding("published warehouse", "ok", f"{config.warehouse_uri}, {tables} tables")
+    damaged = query(config.warehouse_uri, "SELECT table_name, partition FROM meta.partitions WHERE damage IS NOT NULL ORDER BY ALL")
+    for name, partition in damaged.iter_rows():
+        advice = "the published table lacks it; materialize the partition again, or restore its file from a backup"
+        yield Finding("published warehouse", "bad", f"{name} {partition} was left out as damaged", advice)
 
 
 LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
@@ -147,6 +158,7 @@ LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _venue,
     deployment,
     _database_files,
+    _catalog,
     _responses,
     _warehouse,
 )

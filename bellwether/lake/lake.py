@@ -166,6 +166,10 @@ class Lake:
                     "`bellwether doctor --rebuild`, or set BELLWETHER_HOME to a new folder if another version of Bellwether made the lake"
                 )
 
+    def require_readable(self) -> None:
+        """Raise `LakeError` if the catalog is missing beside files, or of another version."""
+        self.manifests(next(iter(TABLES.values())), [])
+
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
         """Exclude other processes that take the lock `name` of this lake, until the block ends. An object store has no locks."""

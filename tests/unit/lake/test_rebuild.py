@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from bellwether.backup import backup
+from bellwether.doctor.installation import examine
 from bellwether.errors import ConfigError
 from bellwether.journal.journal import Journal
 from bellwether.lake import Lake
@@ -99,3 +100,16 @@ def test_a_lost_journal_is_not_replaced_while_there_are_answers(config: Settings
     assert len(lake.manifests(FORECASTS)) == 2
     with Journal.of(config) as journal:
         assert not journal.exists()
+
+
+def test_doctor_names_a_lost_catalog_and_what_a_publication_lacks(config: Settings) -> None:
+    lake = Lake.of(config)
+    assert [finding.status for finding in examine(config) if finding.check in ("catalog", "published warehouse")] == ["ok", "ok"]
+    stored = Path(lake.storage.location(lake.manifests(PRICES)[DAY].file))
+    stored.chmod(0o644)
+    stored.write_bytes(stored.read_bytes()[:-1])
+    publish(lake, config.warehouse_uri, tables=CHOSEN)
+    lose_catalog(config)
+    bad = {finding.check: finding.found for finding in examine(config) if finding.status == "bad"}
+    assert "it has files but no catalog" in bad["catalog"]
+    assert bad["published warehouse"] == "clean.prices 2025-09-01 was left out as damaged"
