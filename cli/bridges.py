@@ -280,7 +280,9 @@ def _import_forecastbench(
     taken = [*load_registered(), *load_arena_families(lake)]
     store, asked = Submissions(config.submissions_path), read_question_set(questions)
     count = import_forecasts(store, path, asked, forecaster=forecaster, taken=taken, now=config.now())
-    console().print(f"{count:,} forecasts of {forecaster} stored. Next: `bellwether release NAME` scores them on the release of their round.")
+    console().print(
+        f"{count:,} forecasts of {forecaster} stored. Next: `bellwether release NAME` scores them on the release of their round."
+    )
 
 
 def _import_events(path: Path, *, release: str | None) -> None:

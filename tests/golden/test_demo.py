@@ -59,6 +59,7 @@ OTHERS = {
     "import",
     "journal import",
     "journal reopen",
+    "journal show",
     "metaculus",
     "pull",
     "restore",
