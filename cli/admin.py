@@ -98,7 +98,7 @@ def worker(name: str | None) -> None:
     "--adopt",
     multiple=True,
     metavar="FILE",
-    help="With --rebuild: make this uncommitted file the current one of its partition; repeatable.",
+    help="With --rebuild: make this uncommitted file (a path in the lake) the current one of its partition; repeatable.",
 )
 def doctor(*, live: bool, files: bool, rebuild: bool, backup: Path | None, adopt: tuple[str, ...]) -> None:
     """Check the installation and its home; exit with 1 if there is a problem.

@@ -30,14 +30,14 @@ _AHEAD = 32
 _MEMORY = 50
 
 _ADVICE: dict[Kind, str] = {
-    "budget": "raise the budget and resume: stored answers are not paid again",
-    "out_of_credit": "add credit at the provider and resume",
-    "authentication": "set the right key and resume",
-    "unknown_model": "correct the model's id or address in models.toml and resume",
-    "unreachable": "start the server or correct the address (models.toml, network, proxy), and resume",
-    "rate_limit": "resume later, or lower the model's limits in models.toml",
-    "unavailable": "the provider may be down: resume later",
-    "interrupted": "resume: stored answers are not paid again",
+    "budget": "raise the budget and run again: stored answers are not paid again",
+    "out_of_credit": "add credit at the provider and run again",
+    "authentication": "set the right key and run again",
+    "unknown_model": "correct the model's id or address in models.toml and run again",
+    "unreachable": "start the server or correct the address (models.toml, network, proxy), and run again",
+    "rate_limit": "run again later, or lower the model's limits in models.toml",
+    "unavailable": "the provider may be down: run again later",
+    "interrupted": "run again: stored answers are not paid again",
 }
 
 

@@ -235,7 +235,7 @@ def test_a_partition_beyond_its_budget_fails_with_the_reason_and_writes_nothing(
     with home_with_questions(tmp_path / "calls", RELEASE, "dear", count=QUESTIONS) as world:
         failed = materialize(world, "dear", dollars=0.01)
         (failure,) = failed.get_step_failure_events()
-        assert "raise the budget and resume" in str(failure.step_failure_data.user_failure_data)
+        assert "raise the budget and run again" in str(failure.step_failure_data.user_failure_data)
         assert KEY not in str(failure)
         assert not failed.get_asset_materialization_events()
         assert not world.lake.manifests(table("benchmark/forecasts"))
