@@ -150,7 +150,7 @@ def test_a_blocking_check_stops_before_the_next_table_and_a_crash_is_no_result(w
 def test_a_day_before_the_archive_is_pulled_is_an_error_that_names_it(tmp_path: Path) -> None:
     with selected(tmp_path):
         world = open_world(tmp_path)
-        with world.instance, pytest.raises(RunFailed, match="raw/kalshi_archive"):
+        with world.instance, pytest.raises(RunFailed, match=r"bellwether pull \S+ --archive"):
             runs.pull_days(world.runner(), world.config.first_day.date(), world.config.first_day.date())
 
 

@@ -134,7 +134,7 @@ def test_every_recorded_candle_is_read_field_by_field(recordings: Path):
     items = [item for body in bodies(recordings) for item in objects(body, "end_period_ts", "yes_bid", "price")]
     for item in items:
         body = orjson.dumps({"ticker": "T", "candlesticks": [item]})
-        parsed = parse_candles([VenuePage("GET /markets/T/candlesticks", 200, ORIGIN.fetched_at, body)], day=DAY)
+        parsed = parse_candles([VenuePage("GET /historical/markets/T/candlesticks", 200, ORIGIN.fetched_at, body)], day=DAY)
         assert parsed.rejects.is_empty()
         found = KALSHI_CANDLES.validate(parsed.rows).row(0, named=True)
         assert found["end_at"] == datetime.fromtimestamp(item["end_period_ts"], UTC)

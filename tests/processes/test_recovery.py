@@ -125,7 +125,7 @@ def pages(lake: Path) -> set[str]:
     return {f"{folder}/{name}" for venue in Venue for folder, _, names in os.walk(lake / f"raw/{venue}_pages/day") for name in names}
 
 
-def test_a_pull_that_is_frozen_while_another_process_repeats_it_loses(tmp_path: Path, postgres_url: str) -> None:
+def test_a_pull_that_is_frozen_while_another_process_repeats_it_keeps_the_rows_of_the_other(tmp_path: Path, postgres_url: str) -> None:
     """Two machines share a lake and Postgres. One freezes in a pull for longer than its leases; meanwhile the other pulls the same day."""
     shared = {"BELLWETHER_LAKE": str(tmp_path / "lake"), "BELLWETHER_JOURNAL": postgres_url}
     frozen_home, other_home = tmp_path / "frozen", tmp_path / "other"
@@ -144,8 +144,8 @@ def test_a_pull_that_is_frozen_while_another_process_repeats_it_loses(tmp_path: 
     time.sleep(max(0.0, 75.0 - (time.monotonic() - stopped)))
     frozen.send_signal(signal.SIGCONT)
     out, said = frozen.communicate(timeout=300)
-    assert frozen.returncode == 1, out + said
-    assert "the newer rows are kept. Run again to replace them" in said
+    # Both read the same markets of a world whose clock stands, so the rows are equal, and the outrun run keeps the other's.
+    assert frozen.returncode == 0, out + said
     assert {name: lake.manifests(declared) for name, declared in TABLES.items()} == stored
     assert not verify(lake).damaged
 
