@@ -18,6 +18,7 @@ import pytest
 
 from bellwether.journal.journal import Journal
 from bellwether.lake import Lake
+from bellwether.lake.partitions import Partition
 from bellwether.lake.recovery import verify
 from bellwether.settings import Venue
 from bellwether.tables import TABLES, table
@@ -139,14 +140,21 @@ def test_a_pull_that_is_frozen_while_another_process_repeats_it_keeps_the_rows_o
     other = begin(other_home, *words, **shared)
     _, said = other.communicate(timeout=300)
     assert other.returncode == 0, said
-    stored = {name: lake.manifests(declared) for name, declared in TABLES.items()}
+
+    def current() -> dict[str, list[tuple[Partition, int, str]]]:
+        return {
+            name: [(partition, manifest.number, manifest.file) for partition, manifest in lake.manifests(declared).items()]
+            for name, declared in TABLES.items()
+        }
+
+    stored = current()
     assert len(stored["raw/kalshi_markets"]) == len(stored["raw/polymarket_markets"]) == 1
     time.sleep(max(0.0, 75.0 - (time.monotonic() - stopped)))
     frozen.send_signal(signal.SIGCONT)
     out, said = frozen.communicate(timeout=300)
     # Both read the same markets of a world whose clock stands, so the rows are equal, and the outrun run keeps the other's.
     assert frozen.returncode == 0, out + said
-    assert {name: lake.manifests(declared) for name, declared in TABLES.items()} == stored
+    assert current() == stored
     assert not verify(lake).damaged
 
 
