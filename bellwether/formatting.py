@@ -158,6 +158,11 @@ def is_credential_name(name: str) -> bool:
     return name.lower().replace("-", "_") in CREDENTIAL_NAMES
 
 
+def replace_surrogates(text: str) -> str:
+    """Replace lone surrogates, which JSON can express and UTF-8 cannot, by question marks."""
+    return text.encode(errors="replace").decode()
+
+
 def one_line(text: str, most: int | None = None) -> str:
     """Convert text to one line, shortened to `most` characters. Unprintable characters become spaces."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())

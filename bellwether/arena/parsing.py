@@ -17,6 +17,7 @@ from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell, inva
 from bellwether.arena.methodology import Limit, Methodology
 from bellwether.arena.units import CENT, LARGEST, dollars, micros, money_text
 from bellwether.forecasting.parsing.sections import split
+from bellwether.formatting import replace_surrogates
 from bellwether.units import MicroDollars
 
 #: Minimum and maximum percentage of a sale, in millionths of a percent.
@@ -84,7 +85,7 @@ def _parse_reasoning(answer: Mapping[str, Any]) -> str:
     value = answer.get("reasoning")
     if not isinstance(value, str) or not value:
         raise _InvalidAnswer(Problem.NO_REASONING, f"reasoning is {_value_text(value)}; give a text")
-    return _strip_surrogates(value)
+    return replace_surrogates(value)
 
 
 def _parse_bets(answer: Mapping[str, Any], limits: Limits) -> tuple[Bet, ...]:
@@ -153,7 +154,7 @@ def _require_text(leg: Mapping[str, Any], name: str, where: str, problem: Proble
     value = leg.get(name)
     if not isinstance(value, str) or not value.strip():
         raise _InvalidAnswer(problem, f"{where}.{name} is {_value_text(value)}; give a text")
-    return _strip_surrogates(value.strip())
+    return replace_surrogates(value.strip())
 
 
 def _require_number(leg: Mapping[str, Any], name: str, where: str, problem: Problem = Problem.NOT_A_NUMBER) -> Decimal:
@@ -180,11 +181,6 @@ def _value_text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int):
         return repr(value) if isinstance(value, bool) else f"a {type(value).__name__}"
     return str(value) if value.bit_length() < 128 else "a number of many digits"
-
-
-def _strip_surrogates(text: str) -> str:
-    """Replace lone surrogates, which JSON can express and UTF-8 cannot, with question marks."""
-    return text.encode(errors="replace").decode()
 
 
 #: A code fence with an optional label.

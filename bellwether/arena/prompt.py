@@ -20,6 +20,7 @@ from bellwether.arena.marks import HeldPrice, Mark, PriceKey, mark_position
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.units import MICROS, divide_half_even, dollars, money_text, percent_text
 from bellwether.forecasting.prompt import Message, line
+from bellwether.formatting import replace_surrogates
 from bellwether.units import MicroDollars
 
 #: Version of the prompt; raise it with every change of the text below.
@@ -67,7 +68,7 @@ def retry_messages(messages: Sequence[Message], answer: str | None, decision: De
     """Return the messages after an unusable answer: the original prompt, the problem that `decision` states, the beginning of the answer, and a
     request for bare JSON.
     """
-    beginning = json.dumps((answer or "")[:SHOWN].encode(errors="replace").decode(), ensure_ascii=False)
+    beginning = json.dumps(replace_surrogates((answer or "")[:SHOWN]), ensure_ascii=False)
     request = f"""{messages[-1]["content"]}
 
 Your previous answer could not be used ({decision.problem}): {line(decision.message)}

@@ -14,6 +14,7 @@ from typing import Any
 from bellwether.corpus.documents import LONGEST_TEXT, Document
 from bellwether.corpus.index import Hit, extract_passage, find_visible_instant, split_terms
 from bellwether.errors import ConfigError
+from bellwether.formatting import replace_surrogates
 
 #: Version of the reading: raise it with every change.
 VERSION = "2"
@@ -113,7 +114,7 @@ def _build_document(result: Mapping[str, Any], text: Any, published: Any, revise
 
 def _clean(value: Any) -> str:
     """Return a text without lone surrogates; "" for another value."""
-    return value.encode(errors="replace").decode() if isinstance(value, str) else ""
+    return replace_surrogates(value) if isinstance(value, str) else ""
 
 
 def _read_time(value: Any) -> tuple[datetime, datetime] | None:

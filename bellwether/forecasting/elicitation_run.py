@@ -26,6 +26,7 @@ from bellwether.forecasting.parsing import Reading, compat, read
 from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.forecasting.prompt import Message, messages, prompt_hash, repair, response_format
 from bellwether.forecasting.tools import MOST_CALLS, Sources, Tools, open_sources, tool_instructions
+from bellwether.formatting import replace_surrogates
 from bellwether.journal.journal import Journal
 from bellwether.journal.tables import Scope, sum_known
 from bellwether.journal.values import CostSource, Outcome
@@ -292,15 +293,13 @@ def _build_frame(forecaster: ModelForecaster, questions: pl.DataFrame, rows: Seq
         "rules": forecaster.version,
     }
     facts = questions.select("id", "release", "known_at", **knowledge_columns(forecaster.knowledge_cutoff))
-    written = [{name: _replace_surrogates(value) for name, value in (row | same).items()} for row in rows]
+    # The journal has the original texts.
+    written = [
+        {name: replace_surrogates(value) if isinstance(value, str) else value for name, value in (row | same).items()} for row in rows
+    ]
     frame = pl.DataFrame(written, schema=_ROW, infer_schema_length=None)
     table = frame.join(facts, on="id", how="left").rename({"id": "question_id"})
     return FORECASTS.validate(redact_rows(FORECASTS.name, table.select(FORECASTS.names).sort(FORECASTS.order)))
-
-
-def _replace_surrogates(value: Any) -> Any:
-    """Replace lone surrogates, which UTF-8 cannot encode, by question marks. The journal has the original."""
-    return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 # --- conversations ------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import Any
 
 from bellwether.errors import ConfigError
 from bellwether.forecasting.parsing.result import Reading
+from bellwether.formatting import replace_surrogates
 from bellwether.models.model import Elicitation
 
 #: Version of the protocol: raise it with every change of the texts below.
@@ -131,7 +132,7 @@ def repair(prompt: Sequence[Message], response: str | None, reading: Reading, el
     """Build the messages of a repair request: the prompt, the end of the model's answer, and what is wrong with the answer. response,
     reading: the answer and its parsing.
     """
-    text = (response or "").strip()[-LONGEST_SHOWN:].encode(errors="replace").decode()
+    text = replace_surrogates((response or "").strip()[-LONGEST_SHOWN:])
     kind = (reading.problem or reading.contradiction or "no answer").partition(":")[0]
     request = f"""Your answer could not be read ({kind}). Do not reason again. Give the answer that you came to, in this form and without \
 anything else:

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import httpx
 import orjson
 
+from bellwether.formatting import replace_surrogates
 from bellwether.journal.values import Outcome
 from bellwether.models.failures import strip_address, tidy_reason
 from bellwether.models.prices import UNBILLED, build_usage, find_listing
@@ -411,7 +412,7 @@ def _classify_exception(call: ModelCall, exchange: _Exchange, error: Exception) 
         return _build_unreachable_result(model, where, _describe_cause(unsent), exchange.raw, outcome=outcome, secret=secret)
     message, status = _WRAPPING.sub("", str(error).partition("\nTraceback")[0], count=1), getattr(error, "status_code", None)
     if isinstance(status, int) and 400 <= status < 500:
-        stated = {"message": message.encode("utf-8", "replace").decode(), "type": type(error).__name__}
+        stated = {"message": replace_surrogates(message), "type": type(error).__name__}
         return classify(model, RawReply(status, body=orjson.dumps({"error": stated})), secret=secret)
     return _build_lost_result(model, Outcome.PROVIDER_ERROR, f"no whole answer: {message}", exchange.raw, secret=secret)
 

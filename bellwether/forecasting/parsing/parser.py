@@ -13,6 +13,7 @@ from bellwether.forecasting.parsing.fields import Field, Form, Statements
 from bellwether.forecasting.parsing.numbers import Number
 from bellwether.forecasting.parsing.result import Answer, Reading, quote_text
 from bellwether.forecasting.parsing.sections import is_tagged, split
+from bellwether.formatting import replace_surrogates
 
 #: Readings of answers up to this length (without reasoning) are cached, because such answers repeat.
 _SHORT = 200
@@ -62,7 +63,7 @@ def read_many(texts: Iterable[str | None]) -> pl.DataFrame:
     try:
         return pl.DataFrame(columns, schema=_SCHEMA)
     except UnicodeEncodeError:
-        whole = [text and text.encode(errors="replace").decode() for text in columns["reasoning"]]
+        whole = [text and replace_surrogates(text) for text in columns["reasoning"]]
         return pl.DataFrame({**columns, "reasoning": whole}, schema=_SCHEMA)
 
 
