@@ -9,7 +9,8 @@ import re
 from datetime import date, timedelta
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH = (
+#: Pattern of a month's name, to format with the name of its group.
+MONTH = (
     r"(?P<{}>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|"
     r"dec(?:ember)?)\.?"
 )
@@ -18,9 +19,9 @@ _DAY = r"(?P<{}>[0-3]?\d)(?:st|nd|rd|th)?"
 _DATE = re.compile(
     r"\b(?=[\djfmasond]|in\s)(?:(?P<y1>\d{4})(?P<s1>[-/.])(?P<m1>[01]?\d)(?P=s1)(?P<d1>[0-3]?\d)(?!\d)"
     r"|(?P<a6>\d{1,2})(?P<s6>[-/.])(?P<b6>\d{1,2})(?P=s6)(?P<y6>\d{4})(?!\d)"
-    rf"|{_MONTH.format('m2')}[\s-]+{_DAY.format('d2')}(?:\s*,?\s+(?P<y2>\d{{4}}))?\b"
-    rf"|{_DAY.format('d3')}\.?[\s-]+(?:of\s+)?{_MONTH.format('m3')}(?:,?[\s-]+(?P<y3>\d{{4}}))?\b"
-    rf"|{_MONTH.format('m4')},?\s+(?P<y4>\d{{4}})\b"
+    rf"|{MONTH.format('m2')}[\s-]+{_DAY.format('d2')}(?:\s*,?\s+(?P<y2>\d{{4}}))?\b"
+    rf"|{_DAY.format('d3')}\.?[\s-]+(?:of\s+)?{MONTH.format('m3')}(?:,?[\s-]+(?P<y3>\d{{4}}))?\b"
+    rf"|{MONTH.format('m4')},?\s+(?P<y4>\d{{4}})\b"
     r"|(?:in|since|during)\s+(?P<y5>\d{4})\b)",
     re.IGNORECASE,
 )
@@ -84,13 +85,18 @@ def _read_date(text: str, match: re.Match[str], after: date) -> date | None:
         readings = [(second, first)] if fields["s"] == "." else [(second, first), (first, second)]
         return min((day for reading in readings if (day := _build_date(year, *reading))), default=None)
     month = fields.get("m", "1")
-    month_number = int(month) if month.isdigit() else _MONTHS.index(month[:3].lower()) + 1
+    month_number = parse_month(month)
     day_number = int(fields.get("d", "1"))
     if "y" in fields:
         return _build_date(int(fields["y"]), month_number, day_number)
     days = [_build_date(year, month_number, day_number) for year in (after.year, after.year + 1)]
     found = next((day for day in days if day is not None and timedelta() < day - after <= _HALF_YEAR), None)
     return found if found is not None and month[0].isupper() and _is_of_year(text, match, found.year) else None
+
+
+def parse_month(text: str) -> int:
+    """Return the number of a month from its number or its name, which `MONTH` matches."""
+    return int(text) if text.isdigit() else _MONTHS.index(text[:3].lower()) + 1
 
 
 def _build_date(year: int, month: int, day: int) -> date | None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
+from bellwether.corpus.dates import MONTH, parse_month
 from bellwether.questions.question_words import NUMBERS, OPENERS, PHRASES, STOP_WORDS, SYNONYMS, TITLES
 
 _NOT = re.compile(
@@ -19,18 +20,16 @@ _STAYING = re.compile(r"\b(?:still|remains?|stays?|keeps?|retains?|continues?)\b
 _JOIN = re.compile(r"\b(?:and|both|as well as|plus|or)\b|&", re.IGNORECASE)
 _BETWEEN = re.compile(r"\bbetween\b[^,]{1,40}?\band\b", re.IGNORECASE)
 _DEADLINE = re.compile(r"\b(?:by|before|until|until the end|through|end of|prior to|on or before)\b", re.IGNORECASE)
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH = r"(?P<{}>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 _DATE = re.compile(
     rf"(?P<before>\bbefore\s+(?:the\s+end\s+of\s+)?|\b(?:start|beginning)\s+of\s+)?(?:"
     rf"(?P<y1>\d{{4}})-(?P<m1>[01]\d)-(?P<d1>[0-3]\d)(?!\d)"
     rf"|(?P<y2>20\d\d)\s*[-–/]\s*(?P<e2>20\d\d|\d\d)(?!\d|-)"
-    rf"|\b{_MONTH.format('m3')}\s+(?P<d3>[0-3]?\d)(?:st|nd|rd|th)?(?!\d)(?:\s*,?\s+(?P<y3>20\d\d))?"
-    rf"|\b(?P<d4>[0-3]?\d)(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH.format('m4')}(?:,?\s+(?P<y4>20\d\d))?\b"
-    rf"|\b{_MONTH.format('m8')}\s*(?:and|to|through|-|–)\s*{_MONTH.format('e8')}\s+(?P<y8>20\d\d)\b"
-    rf"|\b{_MONTH.format('m5')}\s+(?P<y5>20\d\d)\b"
+    rf"|\b{MONTH.format('m3')}\s+(?P<d3>[0-3]?\d)(?:st|nd|rd|th)?(?!\d)(?:\s*,?\s+(?P<y3>20\d\d))?"
+    rf"|\b(?P<d4>[0-3]?\d)(?:st|nd|rd|th)?\s+(?:of\s+)?{MONTH.format('m4')}(?:,?\s+(?P<y4>20\d\d))?\b"
+    rf"|\b{MONTH.format('m8')}\s*(?:and|to|through|-|–)\s*{MONTH.format('e8')}\s+(?P<y8>20\d\d)\b"
+    rf"|\b{MONTH.format('m5')}\s+(?P<y5>20\d\d)\b"
     rf"|\bQ(?P<q9>[1-4])\s+(?:of\s+)?(?P<y9>20\d\d)\b"
-    rf"|(?:(?:end of|late|early|by|in|until)\s+|(?<=before\s)){_MONTH.format('m6')}\b(?!\s+\d)"
+    rf"|(?:(?:end of|late|early|by|in|until)\s+|(?<=before\s)){MONTH.format('m6')}\b(?!\s+\d)"
     rf"|\b(?P<y7>20\d\d)\b)(?P<later>\s+or\s+later\b)?",
     re.IGNORECASE,
 )
@@ -268,9 +267,7 @@ def _read_number(match: re.Match[str]) -> float:
 def _read_date(match: re.Match[str], closes: datetime) -> Interval | None:
     """Return the first and last day of a date; None if it does not exist."""
     parts = {name[0]: text for name, text in match.groupdict().items() if text is not None and name not in ("before", "later")}
-    month = None
-    if "m" in parts:
-        month = int(parts["m"]) if parts["m"].isdigit() else _MONTHS.index(parts["m"][:3].lower()) + 1
+    month = parse_month(parts["m"]) if "m" in parts else None
     year, day = (int(parts[name]) if name in parts else None for name in "yd")
     if year is None:
         year = closes.year - (month is not None and month > closes.month + 1)
@@ -297,7 +294,7 @@ def _read_date(match: re.Match[str], closes: datetime) -> Interval | None:
 def _read_range(year: int, month: int | None, end: str) -> Interval:
     """Return the days of a range of months of a year, of several years, or of a season, which is played in two years."""
     if month is not None:
-        last_month = _MONTHS.index(end[:3].lower()) + 1
+        last_month = parse_month(end)
         return date(year, month, 1), date(year, last_month, monthrange(year, last_month)[1])
     last = int(end) if len(end) == 4 else year + 1
     return date(year, 7 if last == year + 1 else 1, 1), date(last, 12, 31)
