@@ -188,8 +188,7 @@ class Model(BaseModel):
         other = dict.fromkeys(("api_base", "key_variable", "requests_per_minute", "tokens_per_minute", "input_price", "output_price"))
         limits = {"concurrency": 5, "timeout": 60.0}
         name = {"name": f"{self.name}/search", "model": f"{SEARCH}/{self.search_service}"}
-        fields = {field: getattr(self, field) for field in Model.model_fields}
-        return Model.model_construct(**{**fields, **other, **limits, **name})
+        return self.model_copy(update={**other, **limits, **name})
 
     @property
     def is_free(self) -> bool:
