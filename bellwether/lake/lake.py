@@ -167,8 +167,9 @@ class Lake:
                 )
 
     def require_readable(self) -> None:
-        """Raise `LakeError` if the catalog is missing beside files, or of another version."""
-        self.manifests(next(iter(TABLES.values())), [])
+        """Raise `LakeError` for a lake whose catalog is lost, or of another version."""
+        self._require_catalog()
+        self.catalog.head()
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
