@@ -62,7 +62,7 @@ def describe_submitted(lines: pl.DataFrame) -> str | None:
     names = lines.filter(pl.col("scope") == "all", pl.col("kind") == "submitted")["forecaster"].sort().to_list()
     if not names:
         return None
-    return f"Forecasts of {', '.join(names)} were submitted: they count at the time that their file states, which nobody has verified."
+    return f"Submitted forecasts, at the unverified times of their files: {', '.join(names)}."
 
 
 def leaders(release: str, lines: pl.DataFrame, most: int) -> PageTable | Note:

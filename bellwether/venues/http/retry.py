@@ -114,7 +114,7 @@ async def read_body(response: httpx.Response, most: int, body: bytearray | None 
 
 #: Likely cause of a refusal as unauthorized at an interface without keys.
 BLOCKED = "no key is sent or needed; it may refuse this machine's region or network address (VPN, proxy, firewall)"
-_REFUSED_AGAIN = "The venue will refuse it again: look at the parameters"
+_REFUSED_AGAIN = "The same request will be refused again: check the parameters"
 #: Statuses from 400 to 499 that a retry may cure -> kind of the failure.
 _PASSING = {408: TIMEOUT, 425: SERVER, 429: RATE_LIMIT}
 

@@ -38,10 +38,10 @@ def test_the_leaderboard_shows_every_forecaster_within_eighty_columns() -> None:
 
 def test_the_leaderboard_names_submitted_forecasts_whose_times_nobody_verified() -> None:
     frame = example().leaderboard
-    assert "were submitted" not in printed(frame)
+    assert "Submitted forecasts" not in printed(frame)
     name = frame["forecaster"][0]
     submitted = frame.with_columns(kind=pl.when(pl.col("forecaster") == name).then(pl.lit("submitted")).otherwise("kind"))
-    assert f"Forecasts of {name} were submitted: they count at the time" in " ".join(printed(submitted).split())
+    assert f"Submitted forecasts, at the unverified times of their files: {name}." in " ".join(printed(submitted).split())
 
 
 def test_an_audit_fits_eighty_columns_and_leaves_unknown_cells_blank() -> None:

@@ -145,7 +145,7 @@ def _status_failure(call: str, error: InvalidStatus) -> Exception:
 
 def _refusal(call: str, attempts: int, cause: str, kind: str) -> VenueError:
     """Build the error for a refused handshake or command. kind: see `VenueError.kind`."""
-    advice = "The venue will refuse it again: look at the address and at what is asked"
+    advice = "The same request will be refused again: check the address and the subscription"
     if kind == "authentication":
         advice = "Look at the key, whether it has expired, and at this machine's clock"
     return VenueError(call, attempts, cause, advice, kind=kind)
