@@ -53,7 +53,8 @@ def test_its_tables_are_those_of_the_demo(monkeypatch: pytest.MonkeyPatch) -> No
 
     readme.bellwether(["demo"])
     assert readme.rewritten(README, readme.bellwether) == README
-    with dg.DagsterInstance.from_config(f"{os.environ['README_HOME']}/sandbox/dagster") as instance:
+    monkeypatch.setenv("DAGSTER_HOME", f"{os.environ['README_HOME']}/sandbox/dagster")
+    with dg.DagsterInstance.get() as instance:
         events = [instance.get_latest_materialization_event(asset) for asset in instance.all_asset_keys()]
     made = [event.asset_materialization for event in events if event is not None]
     shown = {one.asset_key.to_user_string(): one.metadata for one in made if one is not None}
