@@ -84,7 +84,7 @@ RANKINGS = Table(
     ),
     key=(*GROUP, "family", "metric"),
     mart=True,
-    version="6",
+    version="7",
 )
 
 PAIRS = Table(
@@ -111,7 +111,7 @@ PAIRS = Table(
     ),
     key=(*GROUP, "metric", "family", "other"),
     mart=True,
-    version="2",
+    version="3",
 )
 
 _MEAN = Column("total", LARGE_MONEY, "mean of cash plus positions over the agents", "dollars")

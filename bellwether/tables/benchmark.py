@@ -109,6 +109,7 @@ RESOLUTIONS = Table(
     key=("release", "question_id"),
     partitioned_by=("release",),
     mart=True,
+    version="2",
 )
 
 #: Columns of a model's forecast; null for other forecasters.
@@ -215,7 +216,7 @@ SCORES = Table(
     key=("release", "forecaster", "scope", "metric"),
     partitioned_by=("release", "forecaster"),
     mart=True,
-    version="4",
+    version="5",
 )
 
 ENSEMBLES = Table(
@@ -233,6 +234,7 @@ ENSEMBLES = Table(
     key=("release", "ensemble", "metric"),
     partitioned_by=("release",),
     mart=True,
+    version="2",
 )
 
 RELIABILITY = Table(
@@ -270,7 +272,7 @@ RELIABILITY = Table(
     key=("release", "forecaster", "bin"),
     partitioned_by=("release", "forecaster"),
     mart=True,
-    version="3",
+    version="4",
 )
 
 #: Kinds of forecasters that ask a language model.
@@ -329,7 +331,7 @@ LEADERBOARD = Table(
     partitioned_by=("release",),
     sort=("release", "rank", "forecaster"),
     mart=True,
-    version="6",
+    version="7",
 )
 
 COMPARISONS = Table(
@@ -359,7 +361,7 @@ COMPARISONS = Table(
     key=("release", "forecaster", "other"),
     partitioned_by=("release",),
     mart=True,
-    version="3",
+    version="4",
 )
 
 DATASET_ANALYSIS = Table(
@@ -410,6 +412,7 @@ LEAKS = Table(
     key=("release", "question_id", "kind", "source", "other"),
     partitioned_by=("release",),
     mart=True,
+    version="2",
 )
 
 LEAK_SCORES = Table(
@@ -444,6 +447,7 @@ LEAK_SCORES = Table(
     key=("release", "forecaster", "part"),
     partitioned_by=("release",),
     mart=True,
+    version="2",
 )
 
 TABLES = (QUESTIONS, RESOLUTIONS, FORECASTS, SCORES, ENSEMBLES, RELIABILITY, LEADERBOARD, COMPARISONS, DATASET_ANALYSIS, LEAKS, LEAK_SCORES)
