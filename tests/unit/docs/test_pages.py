@@ -59,7 +59,7 @@ def test_its_tables_are_those_of_the_demo(monkeypatch: pytest.MonkeyPatch) -> No
     made = [event.asset_materialization for event in events if event is not None]
     shown = {one.asset_key.to_user_string(): one.metadata for one in made if one is not None}
     drawn = [name for name, metadata in shown.items() if any("data:image/png" in str(value.value) for value in metadata.values())]
-    assert drawn and not [name for name, metadata in shown.items() if name not in drawn and "preview" not in metadata]
+    assert "benchmark/leaderboard" in shown and not drawn  # pictures are on the site and in reports
 
 
 def test_every_link_leads_somewhere() -> None:
