@@ -126,7 +126,7 @@ screenshots: setup-dev # take pictures of one page of every kind in Chromium, an
 	@$(BIN)/python -m tests.browser.screenshots
 
 check-readme: setup-dev # run the demo in a folder of its own and compare the README's tables with what it prints
-	@README_HOME=$${README_HOME:-$$(mktemp -d)} $(BIN)/python -m pytest -q tests/unit/docs/test_pages.py
+	@NIGHTLY=1 README_HOME=$${README_HOME:-$$(mktemp -d)} $(BIN)/python -m pytest -q tests/unit/docs/test_pages.py
 
 clean: # remove the environments, not your data
 	@rm -rf $(VENV)

@@ -44,6 +44,7 @@ def test_a_block_is_replaced_by_what_its_command_prints() -> None:
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif("README_HOME" not in os.environ, reason="the whole demo takes minutes: make check-readme runs this")
 def test_its_tables_are_those_of_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     """README_HOME is the folder of the demo. A previous run there is reused within seconds."""
